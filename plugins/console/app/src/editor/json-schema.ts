@@ -89,7 +89,7 @@ export function valuesAt(root: Schema, place: Place): readonly unknown[] {
 export function descriptionAt(root: Schema, place: Place): string {
   const said = schemasAt(root, place).flatMap(({ description, default: usual }) =>
     typeof description === 'string'
-      ? [description + (usual === undefined ? '' : ` Default: ${JSON.stringify(usual)}.`)]
+      ? [description + (usual === undefined ? '' : checks.usual(JSON.stringify(usual)))]
       : [],
   );
   return said[0] ?? '';
@@ -126,7 +126,7 @@ function check(value: unknown, given: Schema, checking: Checking): void {
     return say(checks.expected(listed.map((one) => JSON.stringify(one)).join(', ')));
   const { type } = schema;
   if (typeof type === 'string' && !hasType(value, type))
-    return say(checks.expected(typeof expected === 'string' ? expected : nameOfType(type)));
+    return say(checks.expected(typeof expected === 'string' ? expected : (checks.types[type] ?? type)));
   if (typeof value === 'string') {
     const { pattern, minLength, maxLength } = schema;
     const misses = typeof pattern === 'string' && !new RegExp(pattern, 'u').test(value);
@@ -207,18 +207,6 @@ function hasType(value: unknown, type: string): boolean {
   if (type === 'object') return isObject(value);
   if (type === 'null') return value === null;
   return typeof value === type;
-}
-
-function nameOfType(type: string): string {
-  const names: Readonly<Record<string, string>> = {
-    string: 'a text in quotes',
-    integer: 'a whole number',
-    number: 'a number',
-    boolean: 'true or false',
-    array: 'a list: [ … ]',
-    object: 'an object: { … }',
-  };
-  return names[type] ?? type;
 }
 
 /** The word that was probably meant. */

@@ -1,9 +1,29 @@
-/** Numbers and times as the user reads them. */
+import { common } from '@/texts/common';
 
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-const ago = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
-const share = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 });
+/** Numbers and times as the user reads them, in the language of the texts. Units are the symbols of all languages. */
+
+const { locale } = common;
+const number = (options: Intl.NumberFormatOptions): Intl.NumberFormat =>
+  new Intl.NumberFormat(locale, options);
+const fixed = (digits: number) => ({ minimumFractionDigits: digits, maximumFractionDigits: digits });
+const significant = { minimumSignificantDigits: 2, maximumSignificantDigits: 2 };
+const short = { notation: 'compact', maximumFractionDigits: 1 } as const;
+const dollar = { style: 'currency', currency: 'USD' } as const;
+
+const whole = number(fixed(0));
+const compact = number(short);
+const share = number({ style: 'percent', maximumFractionDigits: 1 });
+const tenths = number(fixed(1));
+const hundredths = number(fixed(2));
+const rough = number({ maximumSignificantDigits: 2 });
+const dollars = {
+  none: number({ ...dollar, ...fixed(0) }),
+  large: number({ ...dollar, ...short, minimumFractionDigits: 0 }),
+  cents: number({ ...dollar, ...fixed(2) }),
+  mills: number({ ...dollar, ...fixed(3) }),
+  small: number({ ...dollar, ...significant }),
+};
+const ago = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
 
 export function count(value: number): string {
   return Math.abs(value) >= 100_000 ? compact.format(value) : whole.format(value);
@@ -14,25 +34,25 @@ export function percent(value: number): string {
 }
 
 /** Dollars: cents from a dollar on, two significant digits below a cent. */
-export function money(dollars: number): string {
-  if (dollars === 0) return '$0';
-  const size = Math.abs(dollars);
-  if (size >= 10_000) return `$${compact.format(dollars)}`;
-  if (size >= 0.01) return `$${dollars.toFixed(size >= 1 ? 2 : 3)}`;
-  return `$${dollars.toPrecision(2)}`;
+export function money(value: number): string {
+  const size = Math.abs(value);
+  if (size === 0) return dollars.none.format(0);
+  if (size >= 10_000) return dollars.large.format(value);
+  if (size >= 0.01) return (size >= 1 ? dollars.cents : dollars.mills).format(value);
+  return dollars.small.format(value);
 }
 
 /** Milliseconds, or seconds from one on. */
 export function duration(ms: number): string {
-  if (ms >= 60_000) return `${(ms / 60_000).toFixed(1)} min`;
-  if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
-  return `${ms >= 10 ? Math.round(ms) : Number(ms.toPrecision(2))} ms`;
+  if (ms >= 60_000) return `${tenths.format(ms / 60_000)} min`;
+  if (ms >= 1000) return `${hundredths.format(ms / 1000)} s`;
+  return `${(ms >= 10 ? whole : rough).format(ms)} ms`;
 }
 
 export function bytes(value: number): string {
-  if (value < 1024) return `${value} B`;
-  if (value < 1_048_576) return `${(value / 1024).toFixed(1)} KiB`;
-  return `${(value / 1_048_576).toFixed(1)} MiB`;
+  if (value < 1024) return `${whole.format(value)} B`;
+  if (value < 1_048_576) return `${tenths.format(value / 1024)} KiB`;
+  return `${tenths.format(value / 1_048_576)} MiB`;
 }
 
 /** How long ago, or in how long. */
@@ -50,7 +70,7 @@ export function relative(iso: string, now = Date.now()): string {
 export function moment(iso: string, zone: 'local' | 'utc', ms = false): string {
   const date = new Date(iso);
   if (Number.isNaN(date.getTime())) return iso;
-  // Swedish writes dates as ISO 8601 does.
+  // Swedish writes dates as ISO 8601 does: every language can read them, and they sort.
   return momentsOf(zone, ms).format(date).replace(',', '.');
 }
 

@@ -30,7 +30,7 @@ export function amount(value: number, type: UsageLimit['type'] = 'cost'): string
 }
 
 function resetText(limit: UsageLimit): string {
-  if (typeof limit.periodic_reset_days === 'number') return `every ${limit.periodic_reset_days} days`;
+  if (typeof limit.periodic_reset_days === 'number') return texts.usage.everyDays(limit.periodic_reset_days);
   return texts.usage.resets[limit.periodic_reset ?? ''];
 }
 

@@ -2,7 +2,7 @@ import { Gauge, KeyRound, Settings, ShieldCheck, Users } from 'lucide-react';
 import type { Place } from '@/shell/places';
 import { common } from '@/texts/common';
 
-const { nav } = common;
+const { nav, words } = common;
 
 /** The places of keys, people and limits, and of what governs them. */
 export const accessPlaces: readonly Place[] = [
@@ -13,7 +13,7 @@ export const accessPlaces: readonly Place[] = [
       'workspace_user_api_keys.list',
       'organisation_service_api_keys.list',
     ],
-    words: 'api keys secrets rotate revoke budget',
+    words: words.keys,
     page: () => import('@/pages/keys/keys'),
   },
   {
@@ -22,12 +22,12 @@ export const accessPlaces: readonly Place[] = [
       ...['policies.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list'],
       'workspaces.list',
     ],
-    words: 'budgets policies rate usage dollars quota',
+    words: words.limits,
     page: () => import('@/pages/limits/limits'),
   },
   {
     ...{ path: '/audit', text: nav.audit, group: 'govern', icon: ShieldCheck, scopes: ['audit_logs.list'] },
-    words: 'who changed what history verify chain',
+    words: words.audit,
     page: () => import('@/pages/audit/audit'),
   },
   {
@@ -38,7 +38,7 @@ export const accessPlaces: readonly Place[] = [
       icon: Users,
       scopes: ['organisation_users.list'],
     },
-    words: 'users members invites roles',
+    words: words.people,
     page: () => import('@/pages/people/people'),
   },
   {
@@ -49,7 +49,7 @@ export const accessPlaces: readonly Place[] = [
       icon: Settings,
       scopes: ['organisation_settings.read'],
     },
-    words: 'visibility defaults logging rotation days',
+    words: words.settings,
     page: () => import('@/pages/settings/settings'),
   },
 ];

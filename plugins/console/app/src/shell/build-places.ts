@@ -2,7 +2,7 @@ import { MessageSquareText, Plug, Server, ShieldCheck, Vault, Wrench } from 'luc
 import type { Place } from '@/shell/places';
 import { common } from '@/texts/common';
 
-const { nav } = common;
+const { nav, words } = common;
 
 /** The places in which one builds: prompts, guardrails, providers, MCP servers. */
 export const buildPlaces: readonly Place[] = [
@@ -14,26 +14,26 @@ export const buildPlaces: readonly Place[] = [
       icon: MessageSquareText,
       scopes: ['prompts.list'],
     },
-    words: 'templates partials labels collections versions',
+    words: words.prompts,
     page: () => import('@/pages/prompts/prompts'),
     below: { '/$id': () => import('@/pages/prompts/prompt') },
   },
   {
     ...{ path: '/guardrails', text: nav.guardrails, group: 'build', icon: ShieldCheck },
     scopes: ['guardrails.list', 'organisation_guardrails.list'],
-    words: 'checks policies pii moderation',
+    words: words.guardrails,
     page: () => import('@/pages/guardrails/guardrails'),
   },
   {
     ...{ path: '/integrations', text: nav.integrations, group: 'build', icon: Plug },
     scopes: ['organisation_integrations.list', 'workspace_integrations.list'],
-    words: 'credentials openai anthropic bedrock azure models prices rotate',
+    words: words.integrations,
     page: () => import('@/pages/providers/integrations'),
   },
   {
     ...{ path: '/providers', text: nav.providers, group: 'build', icon: Server },
     scopes: ['providers.list', 'virtual_keys.list'],
-    words: 'virtual keys slugs',
+    words: words.providers,
     page: () => import('@/pages/providers/providers'),
   },
   {
@@ -44,13 +44,13 @@ export const buildPlaces: readonly Place[] = [
       icon: Vault,
       scopes: ['secret_references.list'],
     },
-    words: 'vault aws azure secret references manager',
+    words: words.secrets,
     page: () => import('@/pages/providers/secrets'),
   },
   {
     ...{ path: '/mcp', text: nav.mcp, group: 'build', icon: Wrench },
     scopes: ['mcp_servers.list', 'organisation_mcp_integrations.list', 'workspace_mcp_integrations.list'],
-    words: 'tools agents virtual servers model context protocol',
+    words: words.mcp,
     page: () => import('@/pages/mcp/mcp'),
   },
 ];

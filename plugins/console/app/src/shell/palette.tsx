@@ -57,14 +57,14 @@ export function Palette({ open, onOpenChange }: PaletteProps) {
               </Command.Group>
               <Command.Group heading={common.palette.actions} className="text-soft text-xs">
                 <Command.Item
-                  value={`${common.look.name} dark light`}
+                  value={`${common.look.name} ${common.words.look}`}
                   className={`${item} text-ink text-sm`}
                   onSelect={run(() => setLook(isDark ? 'light' : 'dark'))}
                 >
                   {common.look.name}: {isDark ? common.look.light : common.look.dark}
                 </Command.Item>
                 <Command.Item
-                  value={`${common.zone.name} utc local`}
+                  value={`${common.zone.name} ${common.words.zone}`}
                   className={`${item} text-ink text-sm`}
                   onSelect={run(() => setZone(zone === 'utc' ? 'local' : 'utc'))}
                 >

@@ -36,13 +36,13 @@ export interface Place {
   readonly below?: Readonly<Record<string, Page>>;
 }
 
-const { nav } = common;
+const { nav, words } = common;
 
 export const places: readonly Place[] = [
   ...buildPlaces,
   {
     ...{ path: '/', text: nav.home, group: 'watch', icon: House, scopes: ['analytics.view'] },
-    words: 'dashboard overview analytics cost latency',
+    words: words.home,
     page: () => import('@/pages/home/home'),
   },
   {
@@ -53,13 +53,13 @@ export const places: readonly Place[] = [
       icon: ScrollText,
       scopes: ['logs.list', 'logs.view'],
     },
-    words: 'requests live tail search',
+    words: words.logs,
     page: () => import('@/pages/logs/logs'),
     below: { '/$id': () => import('@/pages/logs/log') },
   },
   {
     ...{ path: '/traces', text: nav.traces, group: 'watch', icon: Waypoints, scopes: ['logs.view'] },
-    words: 'spans agents tree',
+    words: words.traces,
     page: () => import('@/pages/traces/traces'),
     below: { '/$id': () => import('@/pages/traces/trace') },
   },
@@ -67,7 +67,7 @@ export const places: readonly Place[] = [
   {
     ...{ path: '/start', text: nav.start, group: 'build', icon: Rocket },
     scopes: ['workspace_service_api_keys.create'],
-    words: 'first request getting started quickstart',
+    words: words.start,
     page: () => import('@/pages/start/start'),
   },
   {
@@ -78,7 +78,7 @@ export const places: readonly Place[] = [
       icon: SquareTerminal,
       scopes: ['completions.write'],
     },
-    words: 'chat try models compare',
+    words: words.playground,
     page: () => import('@/pages/playground/playground'),
   },
   {
@@ -89,7 +89,7 @@ export const places: readonly Place[] = [
       icon: Route,
       scopes: ['configs.list', 'configs.read'],
     },
-    words: 'routing fallback load balance retry cache conditions explain',
+    words: words.configs,
     page: () => import('@/pages/configs/configs'),
     below: { '/$id': () => import('@/pages/configs/config') },
   },
@@ -101,18 +101,18 @@ export const places: readonly Place[] = [
       icon: Boxes,
       scopes: ['workspaces.list'],
     },
-    words: 'teams projects members limits',
+    words: words.workspaces,
     page: () => import('@/pages/workspaces/workspaces'),
   },
   ...accessPlaces,
   {
     ...{ path: '/pipelines', text: nav.pipelines, group: 'operate', icon: Workflow, scopes: [] },
-    words: 'plugins yaml file reload configuration',
+    words: words.pipelines,
     page: () => import('@/pages/pipelines/pipelines'),
   },
   {
     ...{ path: '/health', text: nav.health, group: 'operate', icon: HeartPulse, scopes: [] },
-    words: 'status stores journal workers plugins jobs metrics',
+    words: words.health,
     page: () => import('@/pages/health/health'),
   },
 ];

@@ -4,6 +4,16 @@ export const checks = {
   expected: (what: string) => `Expected ${what}.`,
   expectedOneOf: (listed: string) => `Expected one of ${listed}.`,
   oneOf: (listed: string) => `one of ${listed}`,
+  types: {
+    string: 'a text in quotes',
+    integer: 'a whole number',
+    number: 'a number',
+    boolean: 'true or false',
+    array: 'a list: [ … ]',
+    object: 'an object: { … }',
+  } as Readonly<Record<string, string>>,
+  /** After what a member means. */
+  usual: (value: string) => ` Default: ${value}.`,
   matching: (pattern: string) => `a text that matches ${pattern}`,
   notHere: 'This may not stand here.',
   notEmpty: 'It may not be empty.',

@@ -1,5 +1,7 @@
 /** English texts of all pages. Those of one page stand in a file of their own beside this one. */
 export const common = {
+  /** How numbers are written beside these texts (BCP 47). */
+  locale: 'en',
   product: 'Weir',
   skip: 'Skip to the content',
   signIn: {
@@ -94,5 +96,32 @@ export const common = {
     settings: 'Settings',
     health: 'Health',
     feedback: 'Feedback',
+  },
+  /** Other words for the places above, under which the palette finds them. */
+  words: {
+    keys: 'api keys secrets rotate revoke budget',
+    limits: 'budgets policies rate usage dollars quota',
+    audit: 'who changed what history verify chain',
+    people: 'users members invites roles',
+    settings: 'visibility defaults logging rotation days',
+    prompts: 'templates partials labels collections versions',
+    guardrails: 'checks policies pii moderation',
+    integrations: 'credentials openai anthropic bedrock azure models prices rotate',
+    providers: 'virtual keys slugs',
+    secrets: 'vault aws azure secret references manager',
+    mcp: 'tools agents virtual servers model context protocol',
+    home: 'dashboard overview analytics cost latency',
+    logs: 'requests live tail search',
+    traces: 'spans agents tree',
+    start: 'first request getting started quickstart',
+    playground: 'chat try models compare',
+    configs: 'routing fallback load balance retry cache conditions explain',
+    workspaces: 'teams projects members limits',
+    pipelines: 'plugins yaml file reload configuration',
+    health: 'status stores journal workers plugins jobs metrics',
+    feedback: 'scores thumbs quality',
+    exports: 'csv parquet file download logs',
+    look: 'dark light',
+    zone: 'utc local',
   },
 } as const;

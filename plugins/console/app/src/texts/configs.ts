@@ -31,6 +31,15 @@ export const configs = {
     retry: ['Retry', 'The same target is asked again.'],
     empty: ['Empty', 'Nothing yet.'],
   },
+  /** Names of the targets of these shapes. */
+  targets: {
+    first: 'first',
+    second: 'second',
+    large: 'large share',
+    small: 'small share',
+    paid: 'paid',
+    free: 'free',
+  },
   one: {
     name: 'Name',
     workspace: 'Workspace',
@@ -65,6 +74,7 @@ export const configs = {
     path: 'Endpoint',
     model: 'Model',
     message: 'Message',
+    hello: 'Hello',
     metadata: 'Metadata as JSON',
     metadataFault: 'This is no JSON object.',
     plan: 'Where it would go',
@@ -109,6 +119,8 @@ export const configs = {
     target: 'Target',
     config: 'config',
     ofTheRequest: 'provider of the request',
+    retry: (attempts: string) => `${attempts}× retry`,
+    cache: 'cache',
     empty: 'The picture is drawn when the text is JSON.',
     more: (count: number) => `and ${count} more`,
   },

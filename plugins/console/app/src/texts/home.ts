@@ -46,6 +46,13 @@ export const home = {
     title: 'By',
     label: 'Group by',
     names: { model: 'Model', provider: 'Provider', workspace: 'Workspace', api_key: 'Key', user: 'User' },
+    by: {
+      model: 'By model',
+      provider: 'By provider',
+      workspace: 'By workspace',
+      api_key: 'By key',
+      user: 'By user',
+    },
     columns: {
       requests: 'Requests',
       cost: 'Cost',

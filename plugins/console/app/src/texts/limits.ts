@@ -74,6 +74,13 @@ export const limits = {
     excludesNone: 'nobody excluded',
     add: 'Add a condition',
     remove: 'Remove this condition',
+    shown: {
+      any: (key: string) => `any ${key}`,
+      is: (key: string, value: string) => `${key} ${value}`,
+      but: (condition: string, excluded: string) => `${condition} but ${excluded}`,
+      /** Between two of them. */
+      and: ' and ',
+    },
   },
   metadata: 'metadata field …',
   metadataName: 'Name of the metadata field',

@@ -36,6 +36,7 @@ export const log = {
     asked: 'Asked for',
     provider: 'Provider',
     endpoint: 'Endpoint',
+    streamed: (endpoint: string) => `${endpoint}, stream`,
     key: 'Key',
     user: 'User',
     workspace: 'Workspace',
@@ -104,6 +105,8 @@ export const log = {
     result: (name: string) => (name === '' ? 'Result of a tool' : `Result of ${name}`),
     thought: 'Thought',
     refusal: 'Refusal',
+    /** What stands in a message in place of a file that has no name. */
+    kinds: { file: 'file', document: 'document', audio: 'audio', image: 'image' },
     image: 'Image of the message',
     imageLink: 'Image at',
     tools: (n: string) => `${n} tools offered`,

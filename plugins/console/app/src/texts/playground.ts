@@ -20,6 +20,9 @@ export const playground = {
   tools: 'Tools as JSON',
   toolsHelp: 'A list of tools as the Chat Completions API takes it; empty for none.',
   exampleTools: 'Insert an example',
+  /** What the tool of the example is for. */
+  exampleTool: 'The weather of a city.',
+  toolName: 'a name of at most 64 letters, digits, _ and -',
   column: (number: number) => `Column ${number}`,
   kind: 'Answered by',
   kinds: { model: 'A provider and model', config: 'A saved config', prompt: 'A saved prompt' },

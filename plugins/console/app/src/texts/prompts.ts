@@ -46,6 +46,7 @@ export const prompts = {
     providerNone: 'Default of the gateway',
     temperature: 'Temperature',
     maxTokens: 'Most tokens',
+    more: 'Other parameters, tools',
     others: 'Other parameters',
     othersHelp: 'A JSON object: { "top_p": 0.9 }.',
     tools: 'Tools',

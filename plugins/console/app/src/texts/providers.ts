@@ -108,6 +108,8 @@ export const providers = {
     title: (name: string) => `Does ${name} answer?`,
     intro:
       'Sends one short question through the gateway. It is a real request: it is logged, and may cost a fraction of a cent.',
+    /** What is sent. */
+    question: 'Answer with one word: are you there?',
     none: 'No provider uses this integration yet. Make one, then test it.',
     provider: 'As the provider',
     model: 'Model',

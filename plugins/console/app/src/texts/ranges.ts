@@ -22,7 +22,7 @@ export const filterTextsOf = {
   clear: 'Clear all',
   none: 'No request of this time has one',
   typed: (text: string) => `Use “${text}”`,
-  valueHint: 'Find or type a value',
+  valueHint: (name: string) => `${name}: find or type a value`,
   done: 'Apply',
   remove: (name: string) => `Remove the filter ${name}`,
   change: (name: string) => `Change the filter ${name}`,

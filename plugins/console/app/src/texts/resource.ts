@@ -65,6 +65,7 @@ export const resource = {
     reset: 'Begins anew',
     resets: { '': 'never', monthly: 'every month', weekly: 'every week', days: 'after days' },
     days: 'Days',
+    everyDays: (days: number) => (days === 1 ? 'every day' : `every ${days} days`),
     none: 'No limit',
     used: 'used',
     left: 'left',

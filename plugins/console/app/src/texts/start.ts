@@ -14,6 +14,7 @@ export const start = {
     ownHelp: 'The gateway keeps the provider’s key sealed; your applications never see it.',
     which: 'Provider',
     secret: 'Its API key',
+    keyName: (provider: string) => `${provider}, first key`,
     model: 'Model',
     save: 'Keep the key',
     kept: (name: string) => `${name} is ready.`,
@@ -30,6 +31,8 @@ export const start = {
     text: 'Copy one of these and run it where you like. This page shows the request as soon as it arrives.',
     waiting: 'Waiting for your request …',
     here: 'Or send it from here',
+    /** The message that is sent from here. */
+    hello: 'Hello',
     arrived: 'It arrived.',
     failed: (status: number) => `It arrived, and failed with status ${status}.`,
     fix: {

@@ -238,7 +238,7 @@ function ValueEditor({ kind, text, range, onChange, onDone }: EditorProps) {
       <Command.Input
         autoFocus
         aria-label={titleOf(kind.name)}
-        placeholder={`${titleOf(kind.name)}: ${texts.valueHint.toLowerCase()}`}
+        placeholder={texts.valueHint(titleOf(kind.name))}
         className="border-line h-8 w-full border-b bg-transparent px-2 outline-none"
         value={typed}
         onValueChange={setTyped}

@@ -23,7 +23,7 @@ export interface Sample {
 export const firstSample: Sample = {
   path: '/v1/chat/completions',
   model: 'gpt-4o-mini',
-  message: 'Hello',
+  message: configs.explain.hello,
   metadata: '{}',
 };
 

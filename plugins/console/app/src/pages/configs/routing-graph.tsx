@@ -71,8 +71,8 @@ function boxesOf(config: unknown): Box | undefined {
 }
 
 function settings(node: Node): readonly string[] {
-  const retry = isNode(node['retry']) ? `${text(node['retry']['attempts'])}× retry` : '';
-  const cache = node['cache'] === undefined ? '' : 'cache';
+  const retry = isNode(node['retry']) ? texts.retry(text(node['retry']['attempts'])) : '';
+  const cache = node['cache'] === undefined ? '' : texts.cache;
   return [retry, cache];
 }
 

@@ -1,28 +1,32 @@
+import { configs } from '@/texts/configs';
+
+const names = configs.targets;
+
 /** The usual shapes of configs, to begin with. */
 export const shapes = {
   fallback: {
     strategy: { mode: 'fallback', on_status_codes: [429, 500, 502, 503, 504] },
     targets: [
-      { name: 'first', provider: 'openai', request_timeout: 30_000 },
-      { name: 'second', provider: 'anthropic', override_params: { model: 'claude-sonnet-4-5' } },
+      { name: names.first, provider: 'openai', request_timeout: 30_000 },
+      { name: names.second, provider: 'anthropic', override_params: { model: 'claude-sonnet-4-5' } },
     ],
   },
   loadbalance: {
     strategy: { mode: 'loadbalance' },
     targets: [
-      { name: 'large share', provider: 'openai', weight: 3 },
-      { name: 'small share', provider: 'azure-openai', weight: 1 },
+      { name: names.large, provider: 'openai', weight: 3 },
+      { name: names.small, provider: 'azure-openai', weight: 1 },
     ],
   },
   conditional: {
     strategy: {
       mode: 'conditional',
-      conditions: [{ query: { 'metadata.plan': { $eq: 'paid' } }, then: 'paid' }],
-      default: 'free',
+      conditions: [{ query: { 'metadata.plan': { $eq: 'paid' } }, then: names.paid }],
+      default: names.free,
     },
     targets: [
-      { name: 'paid', provider: 'openai', override_params: { model: 'gpt-4o' } },
-      { name: 'free', provider: 'openai', override_params: { model: 'gpt-4o-mini' } },
+      { name: names.paid, provider: 'openai', override_params: { model: 'gpt-4o' } },
+      { name: names.free, provider: 'openai', override_params: { model: 'gpt-4o-mini' } },
     ],
   },
   cache: { provider: 'openai', cache: { mode: 'simple', max_age: 3600 } },

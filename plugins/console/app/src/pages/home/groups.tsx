@@ -140,7 +140,7 @@ export function Groups({ range, filters, live, base }: GroupsProps) {
               one === by ? 'bg-accent-wash text-accent' : 'text-soft hover:bg-raised',
             )}
           >
-            {texts.title} {texts.names[one].toLowerCase()}
+            {texts.by[one]}
           </button>
         ))}
       </div>
@@ -151,7 +151,7 @@ export function Groups({ range, filters, live, base }: GroupsProps) {
               <Empty title={texts.empty} />
             ) : (
               <DataTable
-                label={`${texts.title} ${texts.names[by].toLowerCase()}`}
+                label={texts.by[by]}
                 columns={columns}
                 rows={groups}
                 rowId={({ value }) => value}

@@ -7,6 +7,7 @@ import { workspaceField } from '@/resource/common-fields';
 import { type FormField, type Resource, type Section, versioned } from '@/resource/declaration';
 import { amount } from '@/resource/limits';
 import { limits as texts } from '@/texts/limits';
+import { resource } from '@/texts/resource';
 import { Badge } from '@/ui/small';
 
 type BodyOf<O extends { requestBody: { content: { 'application/json': unknown } } }> =
@@ -18,6 +19,7 @@ type RatePolicy =
 type Policy = UsagePolicy | RatePolicy;
 
 const words = texts.field;
+const { rates } = resource;
 const { cost, tokens, requests } = words.types;
 const usageTypes = { cost, tokens, requests };
 const rateTypes = { requests, tokens };
@@ -175,8 +177,8 @@ export const ratePolicies: Resource<
   ...{ ...texts.rates, name: 'rate-policies', audit: 'rate_limit_policies' },
   list: (query) => dataOf(api.GET('/policies/rate-limits', { params: { query: queryOf(query) } })),
   get: (id) => versioned(api.GET('/policies/rate-limits/{rateLimitsPolicyId}', { params: rateAt(id) })),
-  columns: columnsOf(
-    ({ value, type, unit }) => `${count(value)} ${words.types[type].toLowerCase()} in a ${words.units[unit]}`,
+  columns: columnsOf(({ value, type, unit }) =>
+    rates.each(count(value), rates.types[type], rates.units[unit]),
   ),
   create: {
     scopes: ['policies.create'],

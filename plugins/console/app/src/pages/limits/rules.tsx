@@ -15,6 +15,7 @@ interface Group {
   readonly key: string;
 }
 
+const { shown } = texts.condition;
 const words: Readonly<Record<string, string>> = texts.keys;
 const ofCallers = ['api_key', 'workspace_id', 'organisation_id', 'metadata._user'];
 /** What requests to models, and calls of tools, are told apart by, besides other fields of metadata. */
@@ -32,14 +33,14 @@ function nameOf(key: string): string {
 export function shownConditions(conditions: readonly Condition[]): string {
   return conditions
     .map(({ key, value, excludes }) => {
-      const is = textOf(value) === '*' ? `any ${nameOf(key)}` : `${nameOf(key)} ${textOf(value)}`;
-      return excludes === undefined ? is : `${is} but ${textOf(excludes)}`;
+      const is = textOf(value) === '*' ? shown.any(nameOf(key)) : shown.is(nameOf(key), textOf(value));
+      return excludes === undefined ? is : shown.but(is, textOf(excludes));
     })
-    .join(' and ');
+    .join(shown.and);
 }
 
 export function shownGroups(groups: readonly Group[]): string {
-  return groups.map(({ key }) => nameOf(key)).join(' and ');
+  return groups.map(({ key }) => nameOf(key)).join(shown.and);
 }
 
 interface EditorProps {

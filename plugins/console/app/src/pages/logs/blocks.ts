@@ -1,4 +1,7 @@
 import { isObject } from '@/lib/json';
+import { log } from '@/texts/log';
+
+const { kinds } = log.messages;
 
 /** A part of a message. */
 export type Part =
@@ -61,7 +64,7 @@ function imagePart(type: unknown, data: unknown): Part[] {
 /** A file that is named and not shown. */
 function file(...words: readonly unknown[]): Part[] {
   const told = words.map(textIn).filter((word) => word !== '');
-  return [{ kind: 'other', text: `[${told.join(' ') || 'file'}]` }];
+  return [{ kind: 'other', text: `[${told.join(' ') || kinds.file}]` }];
 }
 
 /** The parts of a content of any wire: a text, or a list of blocks. */
@@ -96,14 +99,14 @@ function typedParts(type: string, block: Json): Part[] | undefined {
     case 'document':
       return isObject(block['source']) && block['source']['type'] === 'text'
         ? textPart(textIn(block['source']['data']))
-        : file(block['title'], isObject(block['source']) ? block['source']['media_type'] : 'document');
+        : file(block['title'], isObject(block['source']) ? block['source']['media_type'] : kinds.document);
     case 'file':
     case 'input_file': {
       const own = isObject(block['file']) ? block['file'] : block;
-      return file(own['filename'] ?? own['file_id'] ?? own['file_url'] ?? 'file');
+      return file(own['filename'] ?? own['file_id'] ?? own['file_url'] ?? kinds.file);
     }
     case 'input_audio':
-      return file('audio', isObject(block['input_audio']) ? block['input_audio']['format'] : '');
+      return file(kinds.audio, isObject(block['input_audio']) ? block['input_audio']['format'] : '');
     case 'tool_use':
     case 'server_tool_use':
     case 'mcp_tool_use':
@@ -134,10 +137,10 @@ function typedParts(type: string, block: Json): Part[] | undefined {
 }
 
 function sourceParts(source: unknown): Part[] {
-  if (!isObject(source)) return file('image');
+  if (!isObject(source)) return file(kinds.image);
   const { media_type: media, data, url } = source;
   if (url !== undefined) return [{ kind: 'image', url: textIn(url) }];
-  return data === undefined ? file(source['file_id'] ?? 'image') : imagePart(media, data);
+  return data === undefined ? file(source['file_id'] ?? kinds.image) : imagePart(media, data);
 }
 
 /** Parts of `generateContent`, with names as JSON or as protocol buffers have them. */

@@ -87,7 +87,7 @@ function Properties({ entry }: { readonly entry: LogDetail }) {
     m.model !== '' && [facts.model, <Shared key="" name="ai_model" value={m.model} />],
     m.model_requested !== '' && m.model_requested !== m.model && [facts.asked, m.model_requested],
     m.provider !== '' && [facts.provider, <Shared key="" name="provider" value={m.provider} />],
-    [facts.endpoint, `${m.endpoint}${m.stream ? ', stream' : ''}`],
+    [facts.endpoint, m.stream ? facts.streamed(m.endpoint) : m.endpoint],
     m.api_key_id !== '' && [
       facts.key,
       <Shared key="" name="api_key_ids" value={m.api_key_id}>

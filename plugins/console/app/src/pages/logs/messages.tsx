@@ -32,7 +32,7 @@ export function Messages({ entry }: { readonly entry: LogDetail }) {
         <Message key={index} turn={turn} />
       ))}
       {answered.map((turn, index) => (
-        <Message key={`answer ${index}`} turn={turn} isAnswer />
+        <Message key={`answer:${index}`} turn={turn} isAnswer />
       ))}
       {fault !== '' && (
         <div className="bg-bad-wash text-bad rounded-md p-3">

@@ -18,9 +18,9 @@ class Gathered {
   say(answer: string, key: string, kind: Words, more: unknown): void {
     if (typeof more !== 'string' || more === '') return;
     const parts = this.#parts(answer);
-    const own = parts.get(`${kind} ${key}`);
-    if (own?.kind === kind) parts.set(`${kind} ${key}`, { kind, text: own.text + more });
-    else parts.set(`${kind} ${key}`, { kind, text: more });
+    const own = parts.get(`${kind}:${key}`);
+    if (own?.kind === kind) parts.set(`${kind}:${key}`, { kind, text: own.text + more });
+    else parts.set(`${kind}:${key}`, { kind, text: more });
   }
 
   call(
@@ -29,9 +29,9 @@ class Gathered {
     { id, name, more }: { readonly id?: unknown; readonly name?: unknown; readonly more?: unknown },
   ): void {
     const parts = this.#parts(answer);
-    const before = parts.get(`call ${key}`);
+    const before = parts.get(`call:${key}`);
     const own = before?.kind === 'call' ? before : { kind: 'call' as const, id: '', name: '', text: '' };
-    parts.set(`call ${key}`, {
+    parts.set(`call:${key}`, {
       kind: 'call',
       id: textIn(id) || own.id,
       name: textIn(name) || own.name,
@@ -42,7 +42,7 @@ class Gathered {
   /** A part that comes whole. */
   add(answer: string, part: Part): void {
     const parts = this.#parts(answer);
-    parts.set(`whole ${parts.size}`, part);
+    parts.set(`whole:${parts.size}`, part);
   }
 
   get turns(): readonly Turn[] {

@@ -1,6 +1,7 @@
 import { faultsOf, type Fault, type Schema } from '@/editor/json-schema';
 import { isObject } from '@/lib/json';
 import { checks } from '@/texts/checks';
+import { playground } from '@/texts/playground';
 
 /** As much of JSON Schema as tools use. */
 const node = { $ref: '#/$defs/schema' };
@@ -21,7 +22,7 @@ const toolsSchema: Schema = {
           name: {
             type: 'string',
             pattern: '^[A-Za-z0-9_-]{1,64}$',
-            'x-expected': 'a name of at most 64 letters, digits, _ and -',
+            'x-expected': playground.toolName,
           },
           description: { type: 'string' },
           strict: { type: 'boolean' },
@@ -62,7 +63,7 @@ export const exampleTools = JSON.stringify(
       type: 'function',
       function: {
         name: 'get_weather',
-        description: 'The weather of a city.',
+        description: playground.exampleTool,
         parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
       },
     },

@@ -245,9 +245,7 @@ function Settings({ draft, onChange, faults, disabled }: EditorProps) {
           {typed('maxTokens', texts.field.maxTokens, { type: 'number', min: 1, step: 1 })}
         </div>
         <details open={open} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-          <summary className="cursor-pointer font-medium">
-            {texts.field.others}, {texts.field.tools.toLowerCase()}
-          </summary>
+          <summary className="cursor-pointer font-medium">{texts.field.more}</summary>
           <div className="grid gap-3 pt-3">
             {area('otherParameters', texts.field.others, texts.field.othersHelp)}
             {area('tools', texts.field.tools, texts.field.toolsHelp)}

@@ -50,7 +50,7 @@ function TestDialog({ name, slugs, models = [], onClose }: TestProps & { readonl
         headers: { 'content-type': 'application/json', [`${facts.prefix}-provider`]: `@${slug}` },
         body: JSON.stringify({
           ...{ model, max_tokens: 16 },
-          messages: [{ role: 'user', content: 'Answer with one word: are you there?' }],
+          messages: [{ role: 'user', content: texts.test.question }],
         }),
       });
       const said = (await answer.json()) as {

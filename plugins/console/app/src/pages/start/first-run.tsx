@@ -102,7 +102,7 @@ function ChooseProvider({ onChoice }: { readonly onChoice: (choice: Choice) => v
     mutationFn: () =>
       dataOf(
         api.POST('/virtual-keys', {
-          body: { name: `${name}, first key`, provider, key: secret.trim(), workspace_id },
+          body: { name: texts.provider.keyName(name), provider, key: secret.trim(), workspace_id },
         }),
       ),
     onSuccess: (made) => onChoice({ provider: `@${made.slug}`, model }),
@@ -241,7 +241,10 @@ function SendRequest({ choice, made }: { readonly choice: Choice; readonly made:
           [`${facts.prefix}-provider`]: choice.provider,
           [`${facts.prefix}-api-key`]: made.key,
         },
-        body: JSON.stringify({ model: choice.model, messages: [{ role: 'user', content: 'Hello' }] }),
+        body: JSON.stringify({
+          model: choice.model,
+          messages: [{ role: 'user', content: texts.send.hello }],
+        }),
       }),
   });
   const first = arrived.data?.data[0];

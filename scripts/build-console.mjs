@@ -32,7 +32,7 @@ const isInstallOnly = process.argv.includes('--install');
 const longestBuildMs = 600_000;
 
 if (!existsSync(path.join(app, 'package.json'))) process.exit(0);
-const wanted = hashOf(sources());
+const wanted = hashOf([...sources(), ['WEIR_CONSOLE_LANGUAGE', process.env.WEIR_CONSOLE_LANGUAGE ?? 'en']]);
 if (isInstallOnly || isForced || !isBuilt()) {
   await acquire();
   try {

@@ -2,6 +2,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import ts from 'typescript';
+import { bytes, count, duration, money, moment, percent } from './app/src/lib/format.ts';
+import type { checks } from './app/src/texts/checks.ts';
+import type { ranges } from './app/src/texts/ranges.ts';
+import type { Texts } from './app/src/texts/language.ts';
 
 const sources = new URL('app/src/', import.meta.url);
 /** What users read, or hear, in attributes of these names, and in properties of declarations. */
@@ -219,6 +223,40 @@ test('words in small letters are found where they are shown: in phrases, tables,
     ],
     ...['texts.name.toLowerCase()', 'no such name'],
   ]);
+});
+
+test('another language has the same names, words of its own, and counts as it does', () => {
+  const german: Texts<Pick<typeof checks, 'notEmpty' | 'leastItems' | 'types'>> = {
+    notEmpty: 'Es darf nicht leer sein.',
+    leastItems: (least) => (least === 1 ? 'Mindestens ein Eintrag.' : `Mindestens ${least} Einträge.`),
+    types: { string: 'ein Text in Anführungszeichen' },
+  };
+  assert.equal(german.leastItems(1), 'Mindestens ein Eintrag.');
+  // These hold for the compiler: what lacks a name, or has a function for a text, is none.
+  const isWhole: typeof ranges extends Texts<typeof ranges> ? true : false = true;
+  const lacksOne: Omit<typeof ranges, 'from'> extends Texts<typeof ranges> ? true : false = false;
+  const isOther: { from: () => string } extends Texts<Pick<typeof ranges, 'from'>> ? true : false = false;
+  assert.deepEqual([isWhole, lacksOne, isOther], [true, false, false]);
+});
+
+test('numbers are written in the language of the texts, moments as ISO 8601 has them', () => {
+  assert.deepEqual([0, 0.00042, 0.0425, 12.5, -1234.5, 12_340].map(money), [
+    '$0',
+    '$0.00042',
+    '$0.043',
+    '$12.50',
+    '-$1,234.50',
+    '$12.3K',
+  ]);
+  assert.deepEqual([0, 0.0721, 8.84, 512.4, 1234, 90_000].map(duration), [
+    ...['0 ms', '0.072 ms', '8.8 ms', '512 ms', '1.23 s', '1.5 min'],
+  ]);
+  assert.deepEqual([512, 2048, 5_242_880].map(bytes), ['512 B', '2.0 KiB', '5.0 MiB']);
+  assert.deepEqual(
+    [...[999, 12_345, 250_000].map(count), percent(0.1234)],
+    ['999', '12,345', '250K', '12.3%'],
+  );
+  assert.equal(moment('2026-03-04T05:06:07.089Z', 'utc', true), '2026-03-04 05:06:07.089');
 });
 
 function textsOf(source: string): readonly string[] {

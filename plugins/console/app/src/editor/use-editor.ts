@@ -7,6 +7,7 @@ import {
   lineNumbers,
   type Tooltip,
 } from '@codemirror/view';
+import { editor as texts } from '@/texts/editor';
 
 /** What every editor is given. */
 export interface EditorProps {
@@ -41,6 +42,7 @@ export function useEditor({ label, value, onChange, takesFocus }: EditorProps, o
         doc: value,
         extensions: [
           EditorView.cspNonce.of(nonce),
+          EditorState.phrases.of(texts.phrases),
           highlightSpecialChars(),
           drawSelection(),
           lineNumbers(),

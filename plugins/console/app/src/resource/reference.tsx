@@ -95,7 +95,7 @@ export function Reference(props: ReferenceProps) {
                 placeholder={texts.reference.search}
                 className="border-line h-9 w-full border-b bg-transparent px-3 outline-none"
               />
-              <Command.List className="max-h-64 overflow-y-auto p-1">
+              <Command.List label={label} className="max-h-64 overflow-y-auto p-1">
                 {found.isPending && <p className="text-soft p-3">{common.state.loading}</p>}
                 {found.error !== null && <p className="text-bad p-3">{String(found.error)}</p>}
                 <Command.Empty className="text-soft p-3">

@@ -40,7 +40,7 @@ export function Palette({ open, onOpenChange }: PaletteProps) {
               placeholder={common.palette.hint}
               className="border-line h-11 w-full border-b bg-transparent px-3 outline-none"
             />
-            <Command.List className="max-h-80 overflow-y-auto p-1">
+            <Command.List label={common.palette.open} className="max-h-80 overflow-y-auto p-1">
               <Command.Empty className="text-soft p-4 text-center">{common.palette.none}</Command.Empty>
               <Command.Group heading={common.palette.pages} className="text-soft text-xs">
                 {visible.map(({ path, text, words, icon: Icon }) => (

@@ -70,6 +70,8 @@ export const common = {
     text: 'What you changed is lost.',
     action: 'Leave',
   },
+  /** `{hotkey}`: the key that leads there. */
+  toast: { one: 'Notification', all: 'Notifications ({hotkey})' },
   difference: { none: 'There is no difference.', added: 'Added:', removed: 'Removed:' },
   nav: {
     menu: 'Menu',

@@ -147,7 +147,7 @@ function Chooser({ onChoose }: { readonly onChoose: (name: FilterName) => void }
         placeholder={texts.addHint}
         className="border-line h-8 w-full border-b bg-transparent px-2 outline-none"
       />
-      <Command.List className="max-h-80 overflow-y-auto pt-1" aria-label={texts.addHint}>
+      <Command.List className="max-h-80 overflow-y-auto pt-1" label={texts.addHint}>
         {filterKinds.map(({ name }) => (
           <Command.Item key={name} value={titleOf(name)} className={itemLook} onSelect={() => onChoose(name)}>
             {titleOf(name)}
@@ -243,7 +243,7 @@ function ValueEditor({ kind, text, range, onChange, onDone }: EditorProps) {
         value={typed}
         onValueChange={setTyped}
       />
-      <Command.List className="max-h-80 overflow-y-auto pt-1" aria-label={titleOf(kind.name)}>
+      <Command.List className="max-h-80 overflow-y-auto pt-1" label={titleOf(kind.name)}>
         {found.slice(0, 100).map(({ value, requests }) => (
           <Command.Item key={value} value={`=${value}`} className={itemLook} onSelect={() => toggle(value)}>
             <Check

@@ -3,7 +3,10 @@ import { useNavigate } from '@tanstack/react-router';
 import UPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { usePreferences } from '@/lib/preferences';
+import { home } from '@/texts/home';
 import type { ChartProps, Series } from '@/ui/chart';
+
+const texts = home.charts;
 
 /** Draws a chart. It is loaded when the first one is seen. */
 export default function Plot({ times, series, format, linkOf }: ChartProps) {
@@ -86,7 +89,7 @@ function options(
       { ...axis, size: 66, values: (_, ticks) => ticks.map((tick) => format(tick)) },
     ],
     series: [
-      { label: '', value: '{YYYY}-{MM}-{DD} {HH}:{mm}' },
+      { label: texts.time, value: '{YYYY}-{MM}-{DD} {HH}:{mm}' },
       ...series.map(({ label, tone, bars: isBars = false }): UPlot.Series => ({
         label,
         stroke: colour(tone),

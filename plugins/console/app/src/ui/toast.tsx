@@ -28,7 +28,7 @@ export function ToastProvider({ children }: { readonly children: ReactNode }) {
   const value = useMemo(() => say, [say]);
   return (
     <Context.Provider value={value}>
-      <Toast.Provider duration={6000}>
+      <Toast.Provider duration={6000} label={common.toast.one}>
         {children}
         {shown.map(({ id, text, tone, undo }) => (
           <Toast.Root
@@ -52,7 +52,10 @@ export function ToastProvider({ children }: { readonly children: ReactNode }) {
             </Toast.Close>
           </Toast.Root>
         ))}
-        <Toast.Viewport className="fixed right-4 bottom-4 z-60 flex w-96 max-w-[calc(100vw-2rem)] flex-col gap-2" />
+        <Toast.Viewport
+          label={common.toast.all}
+          className="fixed right-4 bottom-4 z-60 flex w-96 max-w-[calc(100vw-2rem)] flex-col gap-2"
+        />
       </Toast.Provider>
     </Context.Provider>
   );

@@ -23,7 +23,7 @@ export interface FilterKind {
    * or no.
    */
   readonly type: 'list' | 'one' | 'least' | 'most' | 'pairs' | 'flag';
-  /** Values that requests have: the group of analytics to ask for them. */
+  /** Values that requests have, of `pairs` names: the group of analytics to ask for them. */
   readonly group?: string;
   /** Values that are known beforehand. */
   readonly values?: readonly string[];
@@ -51,7 +51,7 @@ export const filterKinds: readonly FilterKind[] = [
   { name: 'cost_max', type: 'most', factor: 100 },
   { name: 'total_units_min', type: 'least' },
   { name: 'total_units_max', type: 'most' },
-  { name: 'metadata', type: 'pairs' },
+  { name: 'metadata', type: 'pairs', group: 'metadata_key' },
   { name: 'configs', type: 'list', group: 'config' },
   { name: 'prompt_slug', type: 'list', group: 'prompt' },
   {
@@ -66,7 +66,7 @@ export const filterKinds: readonly FilterKind[] = [
       'proxy',
     ],
   },
-  { name: 'virtual_keys', type: 'list' },
+  { name: 'virtual_keys', type: 'list', group: 'virtual_key' },
   { name: 'mcp_server', type: 'list', group: 'mcp_server' },
   { name: 'mcp_tool', type: 'list', group: 'mcp_tool' },
   { name: 'trace_id', type: 'list' },

@@ -2,7 +2,7 @@ import { useState, type FormEvent } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import { Command } from 'cmdk';
 import { Popover } from 'radix-ui';
-import { Check, ListFilter, X } from 'lucide-react';
+import { ArrowLeft, Check, ListFilter, X } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 import { useAddress } from '@/lib/address';
@@ -178,74 +178,107 @@ interface Value {
   readonly requests?: number;
 }
 
+interface Offered {
+  readonly values: readonly Value[];
+  /** Shown where no value fits; undefined while they are asked for. */
+  readonly note: string | undefined;
+}
+
+/** A group of analytics, or the values of a name of metadata. */
+type Source = string | { readonly metadata: string };
+
 /** Values that requests of the range have, the most frequent first. */
-function useValues({ group, values, name }: FilterKind, range: Range): readonly Value[] {
+function useValues(source: Source | undefined, range: Range): Offered {
   const { zone } = usePreferences();
   const { may } = useSession();
-  const { data } = useQuery({
-    queryKey: ['filter-values', group, range, zone],
+  const { data, isLoading } = useQuery({
+    queryKey: ['filter-values', source, range, zone],
     queryFn: async ({ signal }): Promise<readonly Value[]> => {
       const query = { ...timesOf(spanOf(range, zone)), page_size: 100 };
-      if (group === 'users') {
+      if (source === 'users') {
         const found = await dataOf(api.GET('/analytics/groups/users', { params: { query }, signal }));
         return found.data.map(({ user, requests }) => ({ value: user, requests }));
       }
-      const path = { groupBy: group ?? '' };
-      const found = await dataOf(api.GET('/analytics/groups/{groupBy}', { params: { path, query }, signal }));
+      if (typeof source === 'object') {
+        // Without its other columns, which cost more.
+        const params = { path: { metadataKey: source.metadata }, query: { ...query, columns: 'requests' } };
+        const found = await dataOf(api.GET('/analytics/groups/metadata/{metadataKey}', { params, signal }));
+        return found.data.map(({ metadata_value: value, requests }) => ({ value, requests }));
+      }
+      const group = source ?? '';
+      const params = { path: { groupBy: group }, query };
+      const found = await dataOf(api.GET('/analytics/groups/{groupBy}', { params, signal }));
       return found.data.map((row) => ({
-        value: String(row[group ?? ''] ?? ''),
+        value: String(row[group] ?? ''),
         requests: Number(row['requests']),
       }));
     },
-    enabled: group !== undefined && may('analytics.view'),
+    enabled: source !== undefined && may('analytics.view'),
     staleTime: 30_000,
     retry: false,
   });
-  // A list of one value cannot be an empty one; all others can.
-  return (
-    data?.filter(({ value }) => value !== '' || name !== 'workspace_id') ??
-    (values ?? []).map((value) => ({ value }))
-  );
+  if (isLoading) return { values: [], note: undefined };
+  return data === undefined ? { values: [], note: texts.onlyTyped } : { values: data, note: texts.none };
 }
 
-function ValueEditor({ kind, text, range, onChange, onDone }: EditorProps) {
+interface ValueListProps {
+  /** The accessible name. */
+  readonly title: string;
+  readonly hint: string;
+  readonly offered: Offered;
+  readonly chosen: readonly string[];
+  /** Default: what is typed can be taken, also when it is not offered. */
+  readonly isClosed?: boolean;
+  readonly wordsFor?: (value: string) => string;
+  readonly onChoose: (value: string) => void;
+  /** Backspace where nothing is typed. */
+  readonly onBack?: () => void;
+}
+
+/** A field to type in, and the values that fit, with the chosen ones marked. */
+function ValueList({
+  title,
+  hint,
+  offered: { values, note },
+  chosen,
+  isClosed = false,
+  wordsFor = (value) => (value === '' ? texts.empty : value),
+  onChoose,
+  onBack,
+}: ValueListProps) {
   const [typed, setTyped] = useState('');
-  const offered = useValues(kind, range);
-  const one = kind.type !== 'list';
-  const chosen = one ? (text === undefined ? [] : [text]) : valuesOf(text);
-  const keys = useKeyNames(kind.name === 'api_key_ids' ? offered.map(({ value }) => value) : []);
-  const workspaces = useWorkspaceNames();
-  const wordsFor = (value: string): string => {
-    if (kind.type === 'flag') return value === 'true' ? texts.yes : texts.no;
-    return keys.get(value) ?? workspaces.get(value) ?? (value === '' ? texts.empty : value);
-  };
-  const toggle = (value: string): void => {
-    if (one) {
-      onChange(value === text ? undefined : value);
-      return onDone();
-    }
-    const next = chosen.includes(value) ? chosen.filter((other) => other !== value) : [...chosen, value];
-    onChange(listText(next));
+  const choose = (value: string): void => {
     setTyped('');
+    onChoose(value);
   };
-  const lower = typed.trim().toLowerCase();
-  const missing = chosen.filter((value) => !offered.some((other) => other.value === value));
-  const all = [...missing.map((value): Value => ({ value })), ...offered];
+  const wanted = typed.trim();
+  const lower = wanted.toLowerCase();
+  const missing = chosen.filter((value) => !values.some((other) => other.value === value));
+  const all = [...missing.map((value): Value => ({ value })), ...values];
   const found = all.filter(({ value }) => `${value} ${wordsFor(value)}`.toLowerCase().includes(lower));
-  const isNew = lower !== '' && kind.type !== 'flag' && !all.some(({ value }) => value === typed.trim());
+  const isNew = wanted !== '' && !isClosed && !all.some(({ value }) => value === wanted);
   return (
-    <Command label={titleOf(kind.name)} loop shouldFilter={false}>
+    <Command label={title} loop shouldFilter={false}>
       <Command.Input
         autoFocus
-        aria-label={titleOf(kind.name)}
-        placeholder={texts.valueHint(titleOf(kind.name))}
+        aria-label={title}
+        placeholder={hint}
         className="border-line h-8 w-full border-b bg-transparent px-2 outline-none"
         value={typed}
         onValueChange={setTyped}
+        onKeyDown={(event) => {
+          if (event.key === 'Backspace' && typed === '' && !event.repeat) onBack?.();
+        }}
       />
-      <Command.List className="max-h-80 overflow-y-auto pt-1" label={titleOf(kind.name)}>
+      <Command.List className="max-h-80 overflow-y-auto pt-1" label={title}>
         {found.slice(0, 100).map(({ value, requests }) => (
-          <Command.Item key={value} value={`=${value}`} className={itemLook} onSelect={() => toggle(value)}>
+          <Command.Item
+            key={value}
+            // As JSON, which also holds spaces at its ends and half a surrogate pair.
+            value={JSON.stringify(value)}
+            className={itemLook}
+            onSelect={() => choose(value)}
+          >
             <Check
               className={chosen.includes(value) ? 'size-4 shrink-0' : 'invisible size-4 shrink-0'}
               aria-hidden
@@ -257,13 +290,48 @@ function ValueEditor({ kind, text, range, onChange, onDone }: EditorProps) {
           </Command.Item>
         ))}
         {isNew && (
-          <Command.Item value={`+${typed}`} className={itemLook} onSelect={() => toggle(typed.trim())}>
-            {texts.typed(typed.trim())}
+          <Command.Item value="typed" className={itemLook} onSelect={() => choose(wanted)}>
+            <span className="truncate">{texts.typed(wanted)}</span>
           </Command.Item>
         )}
-        {found.length === 0 && !isNew && <p className="text-soft p-3 text-center">{texts.none}</p>}
       </Command.List>
+      {found.length === 0 && !isNew && <p className="text-soft p-3 text-center">{note}</p>}
     </Command>
+  );
+}
+
+function ValueEditor({ kind, text, range, onChange, onDone }: EditorProps) {
+  const found = useValues(kind.group, range);
+  // A list of one value cannot be an empty one; all others can.
+  const isOne = kind.type !== 'list';
+  const values = kind.values?.map((value) => ({ value })) ?? found.values;
+  const offered = values.filter(({ value }) => value !== '' || !isOne);
+  const chosen = isOne ? (text === undefined ? [] : [text]) : valuesOf(text);
+  const keys = useKeyNames(kind.name === 'api_key_ids' ? offered.map(({ value }) => value) : []);
+  const workspaces = useWorkspaceNames();
+  const wordsFor = (value: string): string => {
+    if (kind.type === 'flag') return value === 'true' ? texts.yes : texts.no;
+    return keys.get(value) ?? workspaces.get(value) ?? (value === '' ? texts.empty : value);
+  };
+  const toggle = (value: string): void => {
+    if (isOne) {
+      onChange(value === text ? undefined : value);
+      return onDone();
+    }
+    onChange(
+      listText(chosen.includes(value) ? chosen.filter((other) => other !== value) : [...chosen, value]),
+    );
+  };
+  return (
+    <ValueList
+      title={titleOf(kind.name)}
+      hint={texts.valueHint(titleOf(kind.name))}
+      offered={{ values: offered, note: kind.values === undefined ? found.note : texts.none }}
+      chosen={chosen}
+      isClosed={kind.type === 'flag'}
+      wordsFor={wordsFor}
+      onChoose={toggle}
+    />
   );
 }
 
@@ -292,50 +360,73 @@ function BoundEditor({ kind, text, onChange, onDone }: EditorProps) {
   );
 }
 
-function PairEditor({ text, onChange, onDone }: EditorProps) {
+/** A name is chosen first, then its value. */
+function PairEditor({ kind, text, range, onChange, onDone }: EditorProps) {
+  const [name, setName] = useState<string>();
+  const names = useValues(kind.group, range);
+  const values = useValues(name === undefined ? undefined : { metadata: name }, range);
   const pairs = pairsOf(text);
-  const [name, setName] = useState('');
-  const [value, setValue] = useState('');
-  const write = (next: readonly (readonly [string, string])[]): void =>
+  const set = (own: string, value: string | undefined): void => {
+    const others = pairs.filter(([other]) => other !== own);
+    const next = value === undefined ? others : [...others, [own, value] as const];
     onChange(next.length === 0 ? undefined : JSON.stringify(Object.fromEntries(next)));
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    if (name.trim() !== '')
-      write([...pairs.filter(([other]) => other !== name.trim()), [name.trim(), value]]);
-    onDone();
   };
+  if (name !== undefined) {
+    const chosen = pairs.filter(([own]) => own === name).map(([, value]) => value);
+    return (
+      <>
+        <p className="flex items-center gap-1">
+          <button
+            type="button"
+            aria-label={texts.otherName}
+            className="hover:bg-accent-wash flex size-7 shrink-0 items-center justify-center rounded-md"
+            onClick={() => setName(undefined)}
+          >
+            <ArrowLeft className="size-4" aria-hidden />
+          </button>
+          <span className="truncate font-medium">{name}</span>
+        </p>
+        <ValueList
+          key={name}
+          title={texts.valueOf(name)}
+          hint={texts.valueHint(name)}
+          offered={values}
+          chosen={chosen}
+          onBack={() => setName(undefined)}
+          onChoose={(value) => {
+            set(name, chosen.includes(value) ? undefined : value);
+            onDone();
+          }}
+        />
+      </>
+    );
+  }
   return (
-    <form className="grid gap-2 p-2" onSubmit={submit}>
-      {pairs.map(([own, said]) => (
-        <p key={own} className="flex items-center gap-2">
+    <>
+      {pairs.map(([own, value]) => (
+        <p key={own} className="flex items-center gap-2 pl-2">
           <span className="grow truncate">
-            {own} = {said}
+            {own} = {value === '' ? texts.empty : value}
           </span>
           <button
             type="button"
             aria-label={texts.remove(own)}
-            onClick={() => write(pairs.filter(([other]) => other !== own))}
+            className="hover:bg-accent-wash flex size-7 shrink-0 items-center justify-center rounded-md"
+            onClick={() => set(own, undefined)}
           >
             <X className="size-4" aria-hidden />
           </button>
         </p>
       ))}
-      <div className="flex gap-2">
-        <Input
-          autoFocus
-          aria-label={texts.pairName}
-          placeholder={texts.pairName}
-          value={name}
-          onChange={(event) => setName(event.target.value)}
-        />
-        <Input
-          aria-label={texts.pairValue}
-          placeholder={texts.pairValue}
-          value={value}
-          onChange={(event) => setValue(event.target.value)}
-        />
-      </div>
-      <Button type="submit">{texts.done}</Button>
-    </form>
+      <ValueList
+        key="names"
+        title={titleOf(kind.name)}
+        hint={texts.nameHint}
+        // A request to the gateway may have an empty name; one to its API cannot ask for it.
+        offered={{ ...names, values: names.values.filter(({ value }) => value !== '') }}
+        chosen={pairs.map(([own]) => own)}
+        onChoose={setName}
+      />
+    </>
   );
 }

@@ -1,5 +1,7 @@
 import type { AuthorizationServerMetadata } from '@modelcontextprotocol/sdk/shared/auth.js';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { isLoopbackHost } from '../../core/base/host-rules.ts';
+import { isJsonObject } from '../../core/base/json.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import {
   type OauthAuthorization,
@@ -39,6 +41,7 @@ async function importLibrary() {
 const clientName = 'Weir';
 /** Longest token that is put into a header. */
 const maxTokenLength = 16_384;
+const maxAddress = 2_048;
 const longestLifeMs = 10 * 365 * 86_400_000;
 
 /** Options of `createOauthClients`. */
@@ -77,7 +80,10 @@ class GuardedOauthClients implements OauthClients {
     if (!isSameIssuer(metadata.issuer, issuer))
       throw oauthFailed(hostOf(issuer), `calls itself ${quoted(metadata.issuer)}, which is another server`);
     return {
-      server: serverOf(metadata, issuer, isPlain(resource.issuer ?? resource.url)),
+      server: serverOf(metadata, around.document(), {
+        issuer,
+        mayBePlain: isPlain(resource.issuer ?? resource.url),
+      }),
       resource: described?.resource,
       scopes: described?.scopes ?? [],
     };
@@ -219,20 +225,27 @@ async function describedResource(
   }
 }
 
-/** The metadata without what a client must not use. Throws when the rest is not enough. */
-function serverOf(metadata: AuthorizationServerMetadata, issuer: string, mayBePlain: boolean): OauthServer {
+/**
+ * The metadata without what a client must not use. Throws when the rest is not enough. `others` is the whole document: of
+ * one of OpenID Connect the library leaves out the members that it does not know.
+ */
+function serverOf(
+  metadata: AuthorizationServerMetadata,
+  others: Readonly<Record<string, unknown>>,
+  { issuer, mayBePlain }: { readonly issuer: string; readonly mayBePlain: boolean },
+): OauthServer {
   const secure = (endpoint: string | undefined): string | undefined =>
     endpoint !== undefined && (mayBePlain || new URL(endpoint).protocol === 'https:') ? endpoint : undefined;
   const tokenEndpoint = secure(metadata.token_endpoint);
   if (tokenEndpoint === undefined)
     throw oauthFailed(hostOf(issuer), 'names a token endpoint without TLS; it must be https');
-  const others: Readonly<Record<string, unknown>> = metadata;
   return {
     issuer,
     tokenEndpoint,
     authorizationEndpoint: secure(metadata.authorization_endpoint),
     registrationEndpoint: secure(metadata.registration_endpoint),
     revocationEndpoint: secure(textOf(others['revocation_endpoint'])),
+    endSessionEndpoint: secure(pageOf(others['end_session_endpoint'])),
     methods: metadata.token_endpoint_auth_methods_supported ?? [],
     namesIssuer: others['authorization_response_iss_parameter_supported'] === true,
     hasPkce: metadata.code_challenge_methods_supported?.includes('S256') ?? true,
@@ -247,6 +260,15 @@ function isPlain(address: string): boolean {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && URL.canParse(value) ? value : undefined;
+}
+
+/** An address that a browser may be sent to: with TLS, or on this machine. */
+function pageOf(value: unknown): string | undefined {
+  const address = textOf(value);
+  if (address === undefined || address.length > maxAddress) return undefined;
+  const { protocol, host, username, password } = new URL(address);
+  const isSafe = protocol === 'https:' || (protocol === 'http:' && isLoopbackHost(host));
+  return isSafe && username === '' && password === '' ? address : undefined;
 }
 
 /** The metadata that the library needs of a server. */
@@ -363,14 +385,25 @@ interface BoundedFetch {
   readonly fetch: FetchLike;
   /** 0 without an answer. */
   readonly status: number;
+  /** The last answer as a JSON object; empty for anything else. */
+  document(): Readonly<Record<string, unknown>>;
 }
 
 /** Requests of one conversation with an authorization server; each is bounded, and none goes to a closed address. */
 function boundedFetch(guarded: GuardedFetch): BoundedFetch {
   let status = 0;
+  let last = Buffer.alloc(0);
   return {
     get status() {
       return status;
+    },
+    document() {
+      try {
+        const value: unknown = JSON.parse(last.toString('utf8'));
+        return isJsonObject(value) ? value : {};
+      } catch {
+        return {};
+      }
     },
     async fetch(url, init = {}) {
       status = 0;
@@ -388,6 +421,7 @@ function boundedFetch(guarded: GuardedFetch): BoundedFetch {
       });
       const received = await answer;
       status = received.status;
+      last = Buffer.from(received.body);
       if (status < 200 || status > 599)
         throw new GatewayError('fetch_failed', 'The server answers a status that HTTP does not have.');
       return new Response(bodiless.has(status) ? null : new Uint8Array(received.body), { status });

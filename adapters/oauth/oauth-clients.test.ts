@@ -239,6 +239,40 @@ describe('a server that is not to be trusted', () => {
       assert.doesNotMatch(error.message, /secret words|javascript/);
     });
 
+  test('a browser is led to the page that ends its session with TLS, or on this machine', async (t) => {
+    const server = await scripted(t, {});
+    const { origin, host } = server;
+    const clients = clientsFor(host);
+    const given: readonly [unknown, string | undefined][] = [
+      ['https://login.example.com/out?policy=a', 'https://login.example.com/out?policy=a'],
+      [`${origin}/out`, `${origin}/out`],
+      [undefined, undefined],
+      ['http://login.example.com/out', undefined],
+      ['https://ann@login.example.com/out', undefined],
+      ['javascript:alert(1)', undefined],
+      ['/out', undefined],
+      [`https://login.example.com/${'x'.repeat(3000)}`, undefined],
+      [{ url: `${origin}/out` }, undefined],
+    ];
+    // The second is what most providers have, and the library knows fewer of its members.
+    for (const place of [metadata, '/.well-known/openid-configuration'])
+      for (const [endpoint, expected] of given) {
+        for (const one of Object.keys(server.answers)) delete server.answers[one];
+        server.answers[place] = about(origin, {
+          ...{ jwks_uri: `${origin}/jwks`, subject_types_supported: ['public'] },
+          ...{ id_token_signing_alg_values_supported: ['ES256'], end_session_endpoint: endpoint },
+          ...{
+            revocation_endpoint: `${origin}/revoke`,
+            authorization_response_iss_parameter_supported: true,
+          },
+        });
+        const found = await clients.discover({ url: resource, issuer: origin });
+        const { endSessionEndpoint, revocationEndpoint, namesIssuer } = found.server;
+        assert.equal(endSessionEndpoint, expected, `${place} ${JSON.stringify(endpoint)}`);
+        assert.deepEqual([revocationEndpoint, namesIssuer], [`${origin}/revoke`, true], place);
+      }
+  });
+
   test('what it says of its tokens is checked, and its words are not repeated', async (t) => {
     const server = await scripted(t, {});
     const clients = clientsFor(server.host);

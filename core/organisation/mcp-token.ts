@@ -63,6 +63,7 @@ export async function authorizationServerOf(
   if (tokenEndpoint !== undefined && (!isForBrowser || authorizationEndpoint !== undefined)) {
     const unsaid = {
       registrationEndpoint: undefined,
+      endSessionEndpoint: undefined,
       methods: [],
       namesIssuer: false,
       hasOfflineScope: false,

@@ -24,6 +24,8 @@ export interface OauthServer {
   readonly authorizationEndpoint: string | undefined;
   readonly registrationEndpoint: string | undefined;
   readonly revocationEndpoint: string | undefined;
+  /** Page that ends the session of a browser there (OpenID Connect RP-Initiated Logout); `http` on loopback alone. */
+  readonly endSessionEndpoint: string | undefined;
   /** Ways to prove itself at the token endpoint that it names; empty when it names none. */
   readonly methods: readonly string[];
   /** It names itself in its answers to browsers (`iss`, RFC 9207). */

@@ -69,10 +69,15 @@ export default definePlugin({
       if (context.method === 'POST') {
         const { credential } = await readBody(context);
         const begun = sessions.begin(credential.trim(), origin, keyMs);
-        return json({ session: shownSession(begun.session) }, begun.headers);
+        // What is left of another sign-in would renew a session of another user when this one ends.
+        return json({ session: shownSession(begun.session) }, [
+          ...begun.headers,
+          ...(signIn?.over(origin) ?? []),
+        ]);
       }
       if (context.method !== 'DELETE') throw notHere(context);
-      return json({ session: null }, [...sessions.end(origin), ...(signIn?.over(origin) ?? [])]);
+      const leaving = await signIn?.leave(context, origin);
+      return json({ session: null, ...leaving }, [...sessions.end(origin), ...(signIn?.over(origin) ?? [])]);
     }
   },
 });
@@ -124,6 +129,8 @@ function stoppedPage({ status, message }: Stopped): Answer {
     headers: [
       ...['content-type', 'text/html; charset=utf-8', 'cache-control', 'no-store'],
       ...['content-security-policy', "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"],
+      // Its address may hold a code.
+      ...['referrer-policy', 'no-referrer'],
     ],
     body: Buffer.from(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Not signed in</title></head>

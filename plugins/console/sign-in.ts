@@ -13,7 +13,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import { randomName } from '../../core/base/envelope.ts';
 import { Seals } from '../../core/pipeline/seals.ts';
-import type { OauthServer, OauthTokens } from '../../core/ports/oauth.ts';
+import type { OauthClient, OauthServer, OauthTokens } from '../../core/ports/oauth.ts';
 
 const strict = { additionalProperties: false };
 
@@ -64,7 +64,19 @@ const SignInSchema = Type.Object(
       }),
     ),
     session_hours: Type.Optional(
-      Type.Number({ minimum: 0.1, maximum: 720, default: 12, description: 'Longest session.' }),
+      Type.Number({
+        minimum: 0.1,
+        maximum: 720,
+        default: 12,
+        description: 'Hours until the user has to sign in again, however often the session was renewed.',
+      }),
+    ),
+    end_session: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'Signing out ends the session at the provider as well, where it names an `end_session_endpoint`. The client there needs the post-logout redirect URI `/console` of this gateway.',
+      }),
     ),
   },
   { ...strict, description: "Sign-in at the organisation's identity provider, besides keys." },
@@ -94,29 +106,59 @@ const walkMs = 600_000;
 const metadataMs = 600_000;
 const maxCode = 4_096;
 const stateCookie = 'console-sign-in';
-const refreshCookie = 'console-refresh';
+const keptCookie = 'console-refresh';
 const callbackPath = '/console/callback';
+/** To here the provider sends a browser whose session it has ended. `/console/sign-in` would lead back at once. */
+const signedOutPath = '/console';
+/** Longest wait of a sign-out for the provider's metadata: the session here ends with the answer. */
+const leaveMs = 2_000;
 
 /** A browser that has left for the identity provider. */
 const Left = Type.Object({
   state: Type.String(),
   verifier: Type.String(),
   redirectUri: Type.String(),
+  /** The provider names itself when it sends the browser back. */
+  namesIssuer: Type.Boolean(),
   /** Place in the console to which it comes back. */
   place: Type.String(),
 });
-const Refresh = Type.Object({ token: Type.String() });
+/** What a browser keeps of a session that the provider made. */
+const Kept = Type.Object({
+  issuer: Type.String(),
+  /** Refresh token; empty for none. */
+  token: Type.String(),
+  /** End of the session, milliseconds since the epoch. No renewal moves it. */
+  until: Type.Number(),
+});
+
+/** Where a browser goes that signs out. */
+interface Leaving {
+  /** Page of the provider that ends its session too; undefined: nowhere. */
+  readonly next?: string;
+  /** There would be one, and the provider does not say it now. */
+  readonly provider_away?: true;
+}
 
 /**
  * Sign-in at the organisation's identity provider: authorization code with PKCE. Nothing is kept in the gateway: a sealed
  * cookie says that the browser which comes back is the one that left, and another one keeps the refresh token.
+ *
+ * The ID token is not kept, so signing out sends the provider no `id_token_hint` but the `client_id`, with which OpenID
+ * Connect RP-Initiated Logout 1.0 does as well; the provider then asks the user. As a hint the token would stand in an
+ * address, in the history of the browser and in logs; and where `jwt` of `auth` names no audience it is a credential of
+ * this gateway. It would be one more cookie of kilobytes with each request, too. There is no `state` (optional): whoever
+ * comes back gets the page that everybody gets, so nothing depends on where they come from.
  */
 export class SignIn {
   readonly #options: SignInOptions;
-  readonly #scope: Pick<Scope, 'mcp' | 'clock' | 'log'>;
+  readonly #scope: Pick<Scope, 'mcp' | 'clock' | 'log' | 'setTimeout'>;
   readonly #seals: Seals;
   readonly #sessions: BrowserSessions;
   #known: { readonly server: OauthServer; readonly readAt: number } | undefined;
+  #reading: Promise<OauthServer> | undefined;
+  /** Renewals that run, by refresh token. */
+  readonly #renewals = new Map<string, Promise<OauthTokens>>();
 
   constructor(options: SignInOptions, scope: Scope, sessions: BrowserSessions) {
     this.#options = options;
@@ -139,7 +181,8 @@ export class SignIn {
     }
     const state = randomName();
     url.searchParams.set('state', state);
-    const left: Static<typeof Left> = { state, verifier, redirectUri, place: placeOf(context) };
+    const { namesIssuer } = server;
+    const left: Static<typeof Left> = { state, verifier, redirectUri, namesIssuer, place: placeOf(context) };
     const sealed = this.#seals.seal('state', left, walkMs);
     return redirect(url, cookie(origin, stateCookie, sealed, { sameSite: 'Lax', lifetimeMs: walkMs }));
   }
@@ -153,6 +196,10 @@ export class SignIn {
     const isSame = left !== undefined && isEqual(left.state, query.get('state') ?? '');
     if (left === undefined || !isSame || left.redirectUri !== origin + callbackPath)
       throw new Stopped(400, 'This sign-in was begun in another browser, or too long ago. Begin again.');
+    // Another server's answer must not be taken for that of this one (RFC 9207).
+    const named = query.get('iss');
+    if (named === null ? left.namesIssuer : !isIssuer(named, this.#options.issuer))
+      throw new Stopped(400, 'The answer came from another identity provider than the one that was asked.');
     const refused = query.get('error');
     if (refused !== null)
       throw new Stopped(
@@ -172,7 +219,8 @@ export class SignIn {
       code_verifier: verifier,
     };
     const tokens = await this.#tokens(grant);
-    const { headers } = this.#begun(tokens, origin);
+    const { session_hours: hours = 12 } = this.#options;
+    const { headers } = this.#begun(tokens, origin, this.#scope.clock.now() + hours * 3_600_000);
     const ended = cookie(origin, stateCookie, '', { sameSite: 'Lax', lifetimeMs: 0 });
     return redirect(new URL(left.place, `${origin}/`), [...headers, ...ended]);
   }
@@ -182,54 +230,121 @@ export class SignIn {
     context: RequestContext,
     origin: string,
   ): Promise<{ readonly headers: readonly string[]; readonly session: BrowserSession } | undefined> {
-    const sealed = cookieOf(context, cookieName(origin, refreshCookie));
-    const kept = this.#seals.open('refresh', sealed, Refresh);
-    if (kept === undefined) return undefined;
+    const kept = this.#kept(context, origin);
+    if (kept === undefined || kept.token === '') return undefined;
+    const { token, until } = kept;
+    // Two pages that ask at once share the renewal: a provider may take a second use of the token for a theft.
+    let renewal = this.#renewals.get(token);
+    if (renewal === undefined) {
+      const forget = (): void => void this.#renewals.delete(token);
+      renewal = this.#tokens({ grant_type: 'refresh_token', refresh_token: token }).finally(forget);
+      this.#renewals.set(token, renewal);
+    }
     try {
-      const tokens = await this.#tokens({ grant_type: 'refresh_token', refresh_token: kept.value.token });
-      return this.#begun({ ...tokens, refreshToken: tokens.refreshToken || kept.value.token }, origin);
+      const tokens = await renewal;
+      return this.#begun({ ...tokens, refreshToken: tokens.refreshToken || token }, origin, until);
     } catch {
       return undefined;
     }
   }
 
-  /** The headers that remove what sign-in left in the browser. */
-  over(origin: string): readonly string[] {
-    return cookie(origin, refreshCookie, '', { sameSite: 'Strict', lifetimeMs: 0 });
+  /**
+   * Where a browser goes whose session ends. Nowhere for one that signed in with a key. Never rejects; the refresh token
+   * is revoked meanwhile.
+   */
+  async leave(context: RequestContext, origin: string): Promise<Leaving> {
+    const kept = this.#kept(context, origin);
+    if (kept === undefined) return {};
+    if (kept.token !== '') void this.#revoke(kept.token);
+    if (this.#options.end_session === false) return {};
+    const server = await this.#soon(this.#server());
+    if (server === undefined) return { provider_away: true };
+    if (server.endSessionEndpoint === undefined) return {};
+    const url = new URL(server.endSessionEndpoint);
+    url.hash = '';
+    url.searchParams.set('client_id', this.#options.client_id);
+    url.searchParams.set('post_logout_redirect_uri', origin + signedOutPath);
+    return { next: url.href };
   }
 
-  #begun(tokens: OauthTokens, origin: string) {
-    const { session_hours: hours = 12 } = this.#options;
+  /** The headers that remove what sign-in left in the browser. */
+  over(origin: string): readonly string[] {
+    return cookie(origin, keptCookie, '', { sameSite: 'Strict', lifetimeMs: 0 });
+  }
+
+  /** What this browser keeps of a session of this provider; undefined for none, and for one that is over. */
+  #kept(context: RequestContext, origin: string): Static<typeof Kept> | undefined {
+    const kept = this.#seals.open('refresh', cookieOf(context, cookieName(origin, keptCookie)), Kept)?.value;
+    const isOver = kept === undefined || this.#scope.clock.now() >= kept.until;
+    return isOver || kept.issuer !== this.#options.issuer ? undefined : kept;
+  }
+
+  #begun(tokens: OauthTokens, origin: string, until: number) {
     const now = this.#scope.clock.now();
-    const longest = hours * 3_600_000;
-    const lifetimeMs = Math.min(longest, Math.max(0, (tokens.expiresAt ?? now + longest) - now));
+    const longest = until - now;
+    const lifetimeMs = Math.min(longest, Math.max(0, (tokens.expiresAt ?? until) - now));
     const { headers, session } = this.#sessions.begin(tokens.accessToken, origin, lifetimeMs);
-    const sealed =
-      tokens.refreshToken === '' ? '' : this.#seals.seal('refresh', { token: tokens.refreshToken });
+    const seal = (token: string): string =>
+      this.#seals.seal('refresh', { issuer: this.#options.issuer, token, until });
+    const whole = seal(tokens.refreshToken);
     // A refresh token that does not fit is not kept: the user signs in again when the access token ends.
-    const fits = sealed !== '' && sealed.length <= maxCookie;
-    const kept = cookie(origin, refreshCookie, fits ? sealed : '', {
-      sameSite: 'Strict',
-      lifetimeMs: fits ? longest : 0,
-    });
+    const sealed = whole.length <= maxCookie ? whole : seal('');
+    const kept = cookie(origin, keptCookie, sealed, { sameSite: 'Strict', lifetimeMs: longest });
     return { headers: [...headers, ...kept], session };
   }
 
-  async #tokens(grant: Readonly<Record<string, string>>): Promise<OauthTokens> {
-    const { client_id, client_secret, resource } = this.#options;
-    const server = await this.#server();
+  /** Undefined when it fails, or takes too long. */
+  async #soon<T>(work: Promise<T>): Promise<T | undefined> {
+    let cancel: (() => void) | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      cancel = this.#scope.setTimeout(() => resolve(undefined), leaveMs);
+    });
+    try {
+      return await Promise.race([work, late]);
+    } catch {
+      return undefined;
+    } finally {
+      cancel?.();
+    }
+  }
+
+  /** A copy of the cookie is worth nothing afterwards. Never rejects. */
+  async #revoke(token: string): Promise<void> {
+    try {
+      const server = await this.#server();
+      const { issuer, revocationEndpoint } = server;
+      if (revocationEndpoint === undefined) return;
+      await this.#scope.mcp.oauth.revoke({ issuer, revocationEndpoint }, this.#proof(server), token);
+    } catch (error) {
+      this.#scope.log.warn('The identity provider of the console does not revoke a refresh token', { error });
+    }
+  }
+
+  #proof({ methods }: OauthServer): OauthClient {
+    const { client_id, client_secret } = this.#options;
     const secret =
       client_secret === undefined ? undefined : { name: 'client_secret' as const, value: client_secret };
-    const proof = oauthClientOf({ client_id }, secret, server.methods);
+    return oauthClientOf({ client_id }, secret, methods);
+  }
+
+  async #tokens(grant: Readonly<Record<string, string>>): Promise<OauthTokens> {
+    const { resource } = this.#options;
+    const server = await this.#server();
     const whole = { ...grant, ...(resource !== undefined && { resource }) };
-    return this.#scope.mcp.oauth.token(server, proof, whole).catch((error: unknown) => {
+    return this.#scope.mcp.oauth.token(server, this.#proof(server), whole).catch((error: unknown) => {
       throw this.#unusable('gives no token', error);
     });
   }
 
+  /** Read once for all who ask meanwhile: anybody may begin a sign-in, and each reading is several requests. */
   async #server(): Promise<OauthServer> {
     const now = this.#scope.clock.now();
     if (this.#known !== undefined && now - this.#known.readAt < metadataMs) return this.#known.server;
+    this.#reading ??= this.#read(now).finally(() => (this.#reading = undefined));
+    return this.#reading;
+  }
+
+  async #read(now: number): Promise<OauthServer> {
     const { issuer } = this.#options;
     const found = await this.#scope.mcp.oauth.discover({ url: issuer, issuer }).catch((error: unknown) => {
       throw this.#unusable('does not describe itself', error);
@@ -251,9 +366,17 @@ export class SignIn {
 /** Where the browser goes afterwards: a place in the console. */
 function placeOf({ query }: RequestContext): string {
   const place = new URLSearchParams(query).get('to') ?? '';
-  return /^\/console(?:\/[\w./?&=%+,:~@*!'()-]{0,500})?$/.test(place) && !place.includes('//')
+  const isPlace = /^\/console(?:\/[\w./?&=%+,:~@*!'()-]{0,500})?$/.test(place) && !place.includes('//');
+  // Browsers resolve `..`, also where it is escaped.
+  return isPlace && /^\/console(?:\/|$)/.test(new URL(place, 'http://localhost').pathname)
     ? place
     : '/console';
+}
+
+/** As a provider writes its issuer: a final slash more or less is the same. */
+function isIssuer(named: string, issuer: string): boolean {
+  const plain = (text: string): string => text.replace(/\/$/, '');
+  return plain(named) === plain(issuer);
 }
 
 function cookie(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { type AuthorizationServer, startAuthorizationServer } from '../kit/authorization-server.ts';
-import { consoleConfig, openWindow, useConsole } from './console-kit.ts';
+import { assertAccessible, consoleConfig, openWindow, useConsole } from './console-kit.ts';
 
 const resource = 'https://weir.example/console';
 const scopes = ['logs.list', 'analytics.view', 'configs.list'];
@@ -17,6 +17,7 @@ describe('single sign-on', () => {
           client_secret: 'planted secret',
           ...{ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] },
           redirect_uris: [`http://127.0.0.1:${port}/console/callback`],
+          post_logout_redirect_uris: [`http://127.0.0.1:${port}/console`],
         },
       ],
       scopes,
@@ -48,6 +49,17 @@ describe('single sign-on', () => {
     await page.getByRole('navigation').first().waitFor();
   };
 
+  const signOut = async (page: Page): Promise<void> => {
+    await page.getByRole('button', { name: /Appearance/ }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  };
+
+  /** Cookies of the gateway; the provider has the same host. */
+  const ownCookies = async (page: Page): Promise<readonly string[]> => {
+    const all = await page.context().cookies(`${gateway.url}/console`);
+    return all.map(({ name }) => name).filter((name) => name.startsWith('weir'));
+  };
+
   test('leads to the provider and back to the page that was asked for; the token is in no place that a script can read', async (t) => {
     const page = await openWindow(t, gateway, { key: null, place: '/console/logs?status=500' });
     await signInWithAcme(page);
@@ -67,16 +79,23 @@ describe('single sign-on', () => {
     await page.reload();
     await page.getByRole('navigation').first().waitFor();
     assert.equal(provider.tokenRequests[before]?.get('grant_type'), 'refresh_token');
-    await page.getByRole('button', { name: /Appearance/ }).click();
-    await page.getByRole('menuitem', { name: 'Sign out' }).click();
-    await page.getByLabel('Service key').waitFor();
-    assert.deepEqual(
-      await page
-        .context()
-        .cookies(`${gateway.url}/console`)
-        .then((all) => all.filter(({ name }) => name.startsWith('weir'))),
-      [],
-    );
+  });
+
+  test('signing out leads to the provider, which asks, and back; then it asks for the credentials again', async (t) => {
+    const page = await openWindow(t, gateway, { key: null, expected: /favicon\.ico|status of 401/ });
+    const asked = (): number => provider.logins.length;
+    const before = asked();
+    await signInWithAcme(page);
+    assert.equal(asked(), before + 1);
+    await signOut(page);
+    const yes = page.getByRole('button', { name: 'Yes, sign me out' });
+    await yes.waitFor();
+    assert.ok(page.url().startsWith(`${provider.issuer}/session/end?client_id=weir-console&`), page.url());
+    assert.deepEqual(await ownCookies(page), [], 'the session here is over before the provider is asked');
+    await yes.click();
+    await page.waitForURL(`${gateway.url}/console`);
+    await signInWithAcme(page);
+    assert.equal(asked(), before + 2);
   });
 
   test('a refusal of the provider is told, and a key still signs in', async (t) => {
@@ -101,5 +120,30 @@ describe('single sign-on', () => {
     await stranger.getByText('begun in another browser').waitFor();
     await page.goto(callback);
     await page.getByText('Begin again').waitFor();
+  });
+
+  // The last one: the provider does not come back.
+  test('signing out ends the session here also when the provider is away', async (t) => {
+    const expected = /ERR_CONNECTION_REFUSED|status of 50\d/;
+    const [page, other] = [
+      await openWindow(t, gateway, { key: null, expected }),
+      await openWindow(t, gateway, { key: null, expected }),
+    ];
+    await signInWithAcme(page);
+    await signInWithAcme(other);
+    provider.close();
+    const gone = page.waitForEvent('requestfailed', (request) => request.isNavigationRequest());
+    await signOut(page);
+    await gone;
+    assert.deepEqual(await ownCookies(page), []);
+
+    // A gateway that has just started does not know what the provider says of itself.
+    await gateway.stop();
+    await gateway.start();
+    await signOut(other);
+    await other.getByText('The identity provider does not answer').waitFor();
+    await other.getByLabel('Service key').waitFor();
+    assert.deepEqual(await ownCookies(other), []);
+    await assertAccessible(other);
   });
 });

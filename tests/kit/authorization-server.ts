@@ -9,7 +9,9 @@ interface KnownClient {
   readonly client_secret?: string;
   readonly token_endpoint_auth_method?: string;
   readonly grant_types?: readonly string[];
+  readonly application_type?: string;
   readonly redirect_uris?: readonly string[];
+  readonly post_logout_redirect_uris?: readonly string[];
   readonly response_types?: readonly string[];
   readonly jwks?: object;
 }
@@ -26,6 +28,8 @@ export interface AuthorizationServerOptions {
   readonly tokenSeconds?: number;
   /** Registers clients (RFC 7591). Default true. */
   readonly registers?: boolean;
+  /** Ends sessions of browsers (RP-Initiated Logout), and asks before. Default true. */
+  readonly endsSessions?: boolean;
   /** Scopes of resources. */
   readonly scopes?: readonly string[];
 }
@@ -46,6 +50,8 @@ export interface AuthorizationServer {
   readonly requests: readonly string[];
   /** Bodies of requests for tokens, as forms. */
   readonly tokenRequests: readonly URLSearchParams[];
+  /** Users who were asked to log in, in order: a browser with a session is not asked. */
+  readonly logins: readonly string[];
   /** The valid access token, or undefined. */
   token(text: string): Promise<KnownToken | undefined>;
   /** The user who agrees from now on; undefined: who is asked refuses. */
@@ -67,6 +73,7 @@ export async function startAuthorizationServer(
   const { path = '', scopes = ['tickets:read', 'tickets:write'], tokenSeconds = 3600 } = options;
   const requests: string[] = [];
   const tokenRequests: URLSearchParams[] = [];
+  const logins: string[] = [];
   let answer: (request: IncomingMessage, response: ServerResponse) => void = (_request, response) =>
     void response.writeHead(503).end();
   const server = http.createServer((request, response) => {
@@ -106,6 +113,13 @@ export async function startAuthorizationServer(
       registration: { enabled: options.registers ?? true },
       revocation: { enabled: true },
       clientCredentials: { enabled: true },
+      rpInitiatedLogout: {
+        enabled: options.endsSessions ?? true,
+        logoutSource(context: any, form: string) {
+          context.body = `<!doctype html><title>Sign out</title>${form}
+            <button type="submit" form="op.logoutForm" name="logout" value="yes">Yes, sign me out</button>`;
+        },
+      },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => undefined,
@@ -123,6 +137,7 @@ export async function startAuthorizationServer(
     issuer,
     requests,
     tokenRequests,
+    logins,
     user: 'ann',
     async token(text) {
       const found = (await provider.AccessToken.find(text)) ?? (await provider.ClientCredentials.find(text));
@@ -149,7 +164,7 @@ export async function startAuthorizationServer(
   answer = (request, response) => {
     const url = request.url ?? '';
     if (url.startsWith(`${path}/interaction/`)) {
-      void agree(provider, made, request, response);
+      void agree({ provider, user: made.user, logins }, request, response);
       return;
     }
     // The library serves below a path what is asked for without it.
@@ -163,8 +178,7 @@ export async function startAuthorizationServer(
 
 /** Says yes in the name of the present user: logs in, and grants what is asked for. */
 async function agree(
-  provider: any,
-  { user }: AuthorizationServer,
+  { provider, user, logins }: { provider: any; user: string | undefined; logins: string[] },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -176,6 +190,7 @@ async function agree(
     return;
   }
   if (prompt.name === 'login') {
+    logins.push(user);
     await provider.interactionFinished(request, response, { login: { accountId: user } });
     return;
   }

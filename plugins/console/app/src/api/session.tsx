@@ -3,15 +3,26 @@ import { onlineManager, useQueryClient } from '@tanstack/react-query';
 import { facts, type PageSession } from '@/api/facts';
 import { api, ApiError, dataOf, json, send, setCsrf, whenSessionEnds } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
+import { common } from '@/texts/common';
 
 /** The signed-in caller, as `GET /me` shows it. */
 export type Caller = operations['caller.get']['responses'][200]['content']['application/json'];
+
+/** How the gateway answers a sign-out. */
+interface SignedOut {
+  /** Page of the identity provider that ends its session as well. */
+  readonly next?: string;
+  /** The provider does not say where its session ends. */
+  readonly provider_away?: boolean;
+}
 
 interface SessionState {
   /** Null: nobody is signed in. */
   readonly caller: Caller | null;
   /** The session was ended by the gateway, not by the user; the caller is still the last one. */
   readonly ended: boolean;
+  /** What signing out could not do, for the user; undefined when it did all. */
+  readonly left: string | undefined;
   /** Another number is another user: nothing of the one before may stay on the page. */
   readonly visit: number;
   signIn(credential: string): Promise<void>;
@@ -45,6 +56,7 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
   const [caller, setCaller] = useState(first);
   const [ended, setEnded] = useState(false);
   const [visit, setVisit] = useState(0);
+  const [left, setLeft] = useState<string>();
   const queries = useQueryClient();
 
   useEffect(() => {
@@ -70,6 +82,7 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
       setCsrf(session.csrf);
       onlineManager.setOnline(true);
       setEnded(false);
+      setLeft(undefined);
       setCaller(found);
       // The open page goes on for somebody who may see all that it shows; for others it begins anew.
       if (caller !== null && seesAllOf(found, caller)) return queries.invalidateQueries();
@@ -80,19 +93,27 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
   );
 
   const signOut = useCallback(async (): Promise<void> => {
-    await send('/console/session', { method: 'DELETE' }).catch((error: unknown) => {
+    let over: SignedOut = {};
+    let fault: string | undefined;
+    try {
+      over = await json<SignedOut>('/console/session', { method: 'DELETE' });
+    } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-    });
+      fault = common.signIn.notEnded;
+    }
     setCsrf(undefined);
     queries.clear();
+    setLeft(fault ?? (over.provider_away === true ? common.signIn.providerAway : undefined));
     setCaller(null);
+    // The session here is over, whatever becomes of that page.
+    if (over.next !== undefined) location.assign(over.next);
   }, [queries]);
 
   const state = useMemo((): SessionState => {
     const held = new Set(caller?.scopes ?? []);
     const may = (...scopes: readonly string[]): boolean => scopes.some((scope) => held.has(scope));
-    return { caller, ended, visit, signIn, signOut, may };
-  }, [caller, ended, visit, signIn, signOut]);
+    return { caller, ended, left, visit, signIn, signOut, may };
+  }, [caller, ended, left, visit, signIn, signOut]);
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 

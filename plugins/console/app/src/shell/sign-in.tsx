@@ -42,7 +42,7 @@ interface FormProps {
 }
 
 function SignInForm({ title }: FormProps) {
-  const { signIn, ended } = useSession();
+  const { signIn, ended, left } = useSession();
   const [key, setKey] = useState('');
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
@@ -64,9 +64,9 @@ function SignInForm({ title }: FormProps) {
       className="border-line bg-panel grid w-full max-w-sm gap-4 rounded-lg border p-6"
     >
       {title(`${common.product}: ${texts.title}`)}
-      {ended && (
+      {(ended || left !== undefined) && (
         <p role="status" className="bg-warn-wash text-warn rounded p-2">
-          {texts.ended}
+          {ended ? texts.ended : left}
         </p>
       )}
       <p className="text-soft">{texts.intro}</p>

@@ -12,6 +12,10 @@ export const common = {
     button: 'Sign in',
     or: 'or',
     ended: 'Your session has ended. Sign in again: what you typed is still there.',
+    providerAway:
+      'You are signed out here. The identity provider does not answer, so you may still be signed in there.',
+    notEnded:
+      'The gateway does not answer, so this browser may still be signed in. Load the page again later, and sign out.',
     where: 'The first start of a gateway prints the key of its owner.',
   },
   signOut: 'Sign out',

@@ -108,17 +108,37 @@ describe('configs in the console', () => {
     await page.getByRole('alert').filter({ hasText: '@staedy' }).waitFor();
   });
 
-  test('completion offers the members of the schema', async (t) => {
-    const { id } = await made('Completed');
-    const page = await openWindow(t, gateway, { expected: /400/ });
-    await page.goto(`/console/configs/${id}`);
-    await page.getByText('No faults').waitFor();
-    await write(page, '{ }');
-    await page.keyboard.press('Home');
-    await page.keyboard.press('ArrowRight');
-    await page.keyboard.type('"retr');
-    await page.locator('.cm-tooltip-autocomplete').getByText('"retry"').waitFor();
-  });
+  for (const [late, url] of [
+    ['nothing', undefined],
+    ['the schema', /\/configs\/schema/],
+    ['the script that completes', /\/assets\/json-assist-/],
+  ] as const)
+    test(`completion offers the members of the schema; ${late} comes after what is typed`, async (t) => {
+      const { id } = await made(`Completed after ${late}`);
+      const page = await openWindow(t, gateway, { expected: /400/ });
+      let release = (): void => undefined;
+      const typed = new Promise<void>((resolve) => (release = resolve));
+      t.after(() => release());
+      if (url !== undefined)
+        await page.route(url, async (route) => {
+          await typed;
+          await route.continue();
+        });
+      await page.goto(`/console/configs/${id}`);
+      await page.getByText('No faults').waitFor();
+      await write(page, '{ }');
+      await page.keyboard.press('Home');
+      await page.keyboard.press('ArrowRight');
+      await page.keyboard.type('"retr');
+      const offered = page.locator('.cm-tooltip-autocomplete');
+      if (url !== undefined) {
+        // The mark of the fault comes when the completion, without a schema, has been asked already.
+        if (late === 'the schema') await page.locator('.cm-lint-marker').first().waitFor();
+        assert.equal(await offered.count(), 0);
+        release();
+      }
+      await offered.getByText('"retry"').waitFor();
+    });
 
   test('two windows edit one config: the later one is told, sees the difference, and loses nothing', async (t) => {
     const { id } = await made('Shared');

@@ -27,7 +27,7 @@ import {
   schemasAt,
   valuesAt,
 } from '@/editor/json-schema';
-import { descriptionTooltip } from '@/editor/use-editor';
+import { descriptionTooltip, saveKey } from '@/editor/use-editor';
 import { checks } from '@/texts/checks';
 
 /** A fault that somebody else found, at a JSON pointer. */
@@ -70,14 +70,7 @@ export function assist(latest: { readonly current: Assisted }): Extension {
     }),
     hoverTooltip((view, position) => hovered(view, position, latest.current.schema)),
     keymap.of([
-      {
-        key: 'Mod-s',
-        preventDefault: true,
-        run: () => {
-          latest.current.onSave?.();
-          return true;
-        },
-      },
+      saveKey(() => latest.current.onSave?.()),
       ...closeBracketsKeymap,
       ...completionKeymap,
       ...lintKeymap,

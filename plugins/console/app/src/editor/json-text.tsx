@@ -1,19 +1,15 @@
-import { lazy, Suspense, useImperativeHandle, useRef, useState } from 'react';
+import { lazy, useImperativeHandle, useRef, useState } from 'react';
 import type { EditorHandle, JsonEditorProps } from '@/editor/json-editor';
 import { Reader } from '@/editor/reader';
 
 const JsonEditor = lazy(() => import('@/editor/json-editor'));
 
-/**
- * A text of JSON that is read at once, and becomes an editor with the first pointer or focus: the scripts of the editor
- * are nine tenths of its page.
- */
+/** A text of JSON, with its editor once that is wanted. */
 export function JsonText({ handle, ...props }: JsonEditorProps) {
   const [isWanted, setWanted] = useState(false);
   const editor = useRef<EditorHandle>(null);
   /** JSON pointer that is shown once the editor is there. */
   const pending = useRef<string>(undefined);
-  const hasFocus = useRef(false);
 
   useImperativeHandle(handle, () => ({
     reveal(pointer) {
@@ -30,40 +26,22 @@ export function JsonText({ handle, ...props }: JsonEditorProps) {
     pending.current = undefined;
   };
 
-  const reader = (
-    <Reader
-      label={props.label}
-      text={props.value}
-      coloured={coloured}
-      onWant={() => setWanted(true)}
-      onFocus={(focused) => (hasFocus.current = focused)}
-    />
-  );
-  if (!isWanted) return reader;
   return (
-    <Suspense fallback={reader}>
-      <JsonEditor {...props} handle={whenMade} takesFocus={() => hasFocus.current} />
-    </Suspense>
+    <Reader
+      {...{ label: props.label, text: props.value, isWanted, partsOf }}
+      editor={(takesFocus) => <JsonEditor {...props} handle={whenMade} takesFocus={takesFocus} />}
+    />
   );
 }
 
 /** Names, texts, and other values of a line of JSON. */
-const pieces = /("(?:[^"\\]|\\.)*"?)(\s*:)?|(-?\d[\d.eE+-]*|true|false|null)/g;
+const pieces = /("(?:[^"\\]|\\.)*"?)(\s*:)?|-?\d[\d.eE+-]*|true|false|null/g;
 
-function coloured(line: string) {
-  const shown = [];
-  let end = 0;
-  for (const found of line.matchAll(pieces)) {
-    const [whole, string, colon = ''] = found;
-    const tone = string === undefined ? 'text-warn' : colon === '' ? 'text-good' : 'text-accent';
-    shown.push(line.slice(end, found.index));
-    shown.push(
-      <span key={found.index} className={tone}>
-        {string ?? whole}
-      </span>,
-      colon,
-    );
-    end = found.index + whole.length;
-  }
-  return [...shown, line.slice(end)];
+function partsOf(line: string) {
+  return [...line.matchAll(pieces)].map(({ index, 0: whole, 1: string, 2: colon }) => ({
+    kind:
+      string === undefined ? ('value' as const) : colon === undefined ? ('text' as const) : ('name' as const),
+    from: index,
+    to: index + (string ?? whole).length,
+  }));
 }

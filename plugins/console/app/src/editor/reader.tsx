@@ -1,19 +1,40 @@
-import { type ReactNode, useMemo } from 'react';
+import { type ReactNode, Suspense, useMemo, useRef, useState } from 'react';
 
 interface ReaderProps {
+  /** Says what the text is, to readers of the screen. */
   readonly label: string;
   readonly text: string;
-  /** A line in the looks of the editor. */
-  readonly coloured: (line: string) => ReactNode;
-  /** The pointer or the focus has come: the editor is wanted. */
-  readonly onWant: () => void;
-  readonly onFocus: (focused: boolean) => void;
+  /** The parts of a line that have a look of the editor, from the left. */
+  readonly partsOf: (line: string) => readonly TonedPart[];
+  /** The editor is wanted before the pointer or the focus comes. */
+  readonly isWanted?: boolean;
+  /** The editor, which is loaded then. */
+  readonly editor: (takesFocus: () => boolean) => ReactNode;
 }
 
-/** A text in the looks of its editor, before the scripts of the editor are there. */
-export function Reader({ label, text, coloured, onWant, onFocus }: ReaderProps) {
+/** From `from` to before `to` in its line. */
+interface TonedPart {
+  readonly kind: keyof typeof tones;
+  readonly from: number;
+  readonly to: number;
+}
+
+const tones = {
+  comment: 'text-soft',
+  name: 'text-accent',
+  text: 'text-good',
+  value: 'text-warn',
+} as const;
+
+/**
+ * A text that is read at once, and becomes an editor with the first pointer or focus: the scripts of an editor are nine
+ * tenths of its page.
+ */
+export function Reader({ label, text, partsOf, isWanted = false, editor }: ReaderProps) {
+  const [isTouched, setTouched] = useState(false);
+  const hasFocus = useRef(false);
   const lines = useMemo(() => text.split('\n'), [text]);
-  return (
+  const read = (
     <div
       role="textbox"
       aria-label={label}
@@ -21,21 +42,38 @@ export function Reader({ label, text, coloured, onWant, onFocus }: ReaderProps) 
       aria-readonly
       tabIndex={0}
       className="h-full overflow-auto py-1 font-mono text-[13px] leading-[1.6]"
-      onPointerEnter={onWant}
+      onPointerEnter={() => setTouched(true)}
       onFocus={() => {
-        onFocus(true);
-        onWant();
+        hasFocus.current = true;
+        setTouched(true);
       }}
-      onBlur={() => onFocus(false)}
+      onBlur={() => (hasFocus.current = false)}
     >
       {lines.map((line, index) => (
         <div key={index} className="flex">
           <span aria-hidden className="text-soft w-12 shrink-0 pr-5 text-right select-none">
             {index + 1}
           </span>
-          <code className="min-w-0 break-words whitespace-pre-wrap">{coloured(line)}</code>
+          <code className="min-w-0 break-words whitespace-pre-wrap">{coloured(line, partsOf(line))}</code>
         </div>
       ))}
     </div>
   );
+  if (!isTouched && !isWanted) return read;
+  return <Suspense fallback={read}>{editor(() => hasFocus.current)}</Suspense>;
+}
+
+function coloured(line: string, parts: readonly TonedPart[]): readonly ReactNode[] {
+  const shown: ReactNode[] = [];
+  let end = 0;
+  for (const { kind, from, to } of parts) {
+    shown.push(
+      line.slice(end, from),
+      <span key={from} className={tones[kind]}>
+        {line.slice(from, to)}
+      </span>,
+    );
+    end = to;
+  }
+  return [...shown, line.slice(end)];
 }

@@ -3,17 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { bracketMatching, foldGutter, foldKeymap, foldService, indentUnit } from '@codemirror/language';
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
-import { Compartment, EditorState, RangeSetBuilder, type Text } from '@codemirror/state';
-import {
-  Decoration,
-  type DecorationSet,
-  EditorView,
-  keymap,
-  ViewPlugin,
-  type ViewUpdate,
-} from '@codemirror/view';
+import { EditorState, RangeSetBuilder, type Text } from '@codemirror/state';
+import { type Decoration, EditorView, keymap } from '@codemirror/view';
 import { api, dataOf } from '@/api/client';
-import { type EditorProps, useEditor } from '@/editor/use-editor';
+import { colours, type EditorProps, marks, saveKey, useEditor } from '@/editor/use-editor';
 import { yamlPartsOf } from '@/editor/yaml-parts';
 
 /** A fault at its line and column, both from 1; 0 when the place is unknown. */
@@ -48,7 +41,7 @@ const ignore = (): void => undefined;
  * mean under the pointer. It grows with its box.
  */
 export default function YamlEditor(props: YamlEditorProps) {
-  const { label, readOnly = false, faults = noFaults, onChange = ignore, handle } = props;
+  const { readOnly = false, faults = noFaults, onChange = ignore, handle } = props;
   const save = useRef(props.onSave);
   save.current = props.onSave;
   // The schema and what reads it come with the first focus or pointer.
@@ -61,43 +54,30 @@ export default function YamlEditor(props: YamlEditorProps) {
   });
   const schema = useRef(found);
   schema.current = found;
-  const assisted = useRef(new Compartment());
-  const { box, view } = useEditor({ ...props, onChange }, () => [
-    assisted.current.of([]),
-    EditorState.readOnly.of(readOnly),
-    // Otherwise a browser would put in what is typed, before it is taken back.
-    EditorView.editable.of(!readOnly),
-    keymap.of([
-      {
-        key: 'Mod-s',
-        preventDefault: true,
-        run: () => {
-          save.current?.();
-          return true;
-        },
+  const { frame, view, offer } = useEditor(
+    { ...props, onChange },
+    {
+      own: () => [
+        EditorState.readOnly.of(readOnly),
+        // Otherwise a browser would put in what is typed, before it is taken back.
+        EditorView.editable.of(!readOnly),
+        keymap.of([saveKey(() => save.current?.())]),
+        history(),
+        keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, ...foldKeymap]),
+        bracketMatching(),
+        indentUnit.of('  '),
+        looks,
+        foldByIndent,
+        foldGutter(),
+        readOnly ? [] : lintGutter(),
+      ],
+      loadHelp: () => {
+        setUsed(true);
+        return import('@/editor/yaml-assist').then(({ assist }) => assist(() => schema.current, readOnly));
       },
-    ]),
-    history(),
-    keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, ...foldKeymap]),
-    bracketMatching(),
-    indentUnit.of('  '),
-    colours,
-    foldByIndent,
-    foldGutter(),
-    readOnly ? [] : lintGutter(),
-  ]);
-
-  useEffect(() => {
-    if (!isUsed) return;
-    import('@/editor/yaml-assist').then(
-      ({ assist }) =>
-        view.current?.dispatch({
-          effects: assisted.current.reconfigure(assist(() => schema.current, readOnly)),
-        }),
-      // The next focus tries again; meanwhile the text can be read and written.
-      () => setUsed(false),
-    );
-  }, [isUsed, readOnly]);
+    },
+  );
+  useEffect(offer, [found]);
 
   useEffect(() => {
     const current = view.current;
@@ -118,16 +98,7 @@ export default function YamlEditor(props: YamlEditorProps) {
     },
   }));
 
-  return (
-    <div
-      ref={box}
-      role="group"
-      aria-label={label}
-      className="h-full min-h-0 min-w-0 overflow-hidden"
-      onFocus={() => setUsed(true)}
-      onPointerMove={() => setUsed(true)}
-    />
-  );
+  return <div {...frame} />;
 }
 
 const meant = /unknown key "([^"]+)".*did you mean "([^"]+)"\?/;
@@ -183,33 +154,14 @@ function indentOf(text: string): number {
   return text.length - text.trimStart().length;
 }
 
-const looks = {
-  name: Decoration.mark({ class: 'weir-name' }),
-  text: Decoration.mark({ class: 'weir-text' }),
-  value: Decoration.mark({ class: 'weir-value' }),
-  comment: Decoration.mark({ class: 'weir-comment' }),
-} as const;
-const colours = ViewPlugin.fromClass(
-  class {
-    decorations: DecorationSet;
-    constructor(view: EditorView) {
-      this.decorations = coloured(view);
-    }
-    update(update: ViewUpdate) {
-      if (update.docChanged || update.viewportChanged) this.decorations = coloured(update.view);
-    }
-  },
-  { decorations: (plugin) => plugin.decorations },
-);
-
-function coloured({ state: { doc }, visibleRanges }: EditorView): DecorationSet {
+const looks = colours(({ state: { doc }, visibleRanges }) => {
   const builder = new RangeSetBuilder<Decoration>();
   for (const { from, to } of visibleRanges)
     for (let at = from; at <= to;) {
       const line = doc.lineAt(at);
       for (const { kind, from: start, to: end } of yamlPartsOf(line.text))
-        builder.add(line.from + start, line.from + end, looks[kind]);
+        builder.add(line.from + start, line.from + end, marks[kind]);
       at = line.to + 1;
     }
   return builder.finish();
-}
+});

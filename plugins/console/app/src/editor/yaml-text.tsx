@@ -1,4 +1,4 @@
-import { lazy, Suspense, useRef, useState } from 'react';
+import { lazy } from 'react';
 import { Reader } from '@/editor/reader';
 import { yamlPartsOf } from '@/editor/yaml-parts';
 
@@ -12,43 +12,10 @@ interface YamlTextProps {
 
 /** A text of YAML to read. It can be folded once the pointer or the focus has brought its editor. */
 export function YamlText({ label, value }: YamlTextProps) {
-  const [isWanted, setWanted] = useState(false);
-  const hasFocus = useRef(false);
-  const reader = (
+  return (
     <Reader
-      label={label}
-      text={value}
-      coloured={coloured}
-      onWant={() => setWanted(true)}
-      onFocus={(focused) => (hasFocus.current = focused)}
+      {...{ label, text: value, partsOf: yamlPartsOf }}
+      editor={(takesFocus) => <YamlEditor {...{ label, value, takesFocus }} readOnly />}
     />
   );
-  if (!isWanted) return reader;
-  return (
-    <Suspense fallback={reader}>
-      <YamlEditor label={label} value={value} readOnly takesFocus={() => hasFocus.current} />
-    </Suspense>
-  );
-}
-
-const tones = {
-  comment: 'text-soft',
-  name: 'text-accent',
-  text: 'text-good',
-  value: 'text-warn',
-} as const;
-
-function coloured(line: string) {
-  const shown = [];
-  let end = 0;
-  for (const { kind, from, to } of yamlPartsOf(line)) {
-    shown.push(
-      line.slice(end, from),
-      <span key={from} className={tones[kind]}>
-        {line.slice(from, to)}
-      </span>,
-    );
-    end = to;
-  }
-  return [...shown, line.slice(end)];
 }

@@ -18,10 +18,10 @@ describe('sessions of browsers', () => {
     const sessions = new BrowserSessions({ secrets: testSecrets, clock: new TestClock() });
     const { headers, session } = sessions.begin('wk_of_ann', origin, 60_000);
     const cookie = cookieIn(headers);
-    assert.equal(sessions.credential(`other=1; ${cookie}`, session.csrf), 'wk_of_ann');
-    assert.equal(sessions.credential(cookie, undefined), undefined);
-    assert.equal(sessions.credential(cookie, `${session.csrf}x`), undefined);
-    assert.equal(sessions.credential(undefined, session.csrf), undefined);
+    assert.equal(sessions.credential(`other=1; ${cookie}`, session.csrf, origin), 'wk_of_ann');
+    assert.equal(sessions.credential(cookie, undefined, origin), undefined);
+    assert.equal(sessions.credential(cookie, `${session.csrf}x`, origin), undefined);
+    assert.equal(sessions.credential(undefined, session.csrf, origin), undefined);
   });
 
   test('end with their time', () => {
@@ -29,9 +29,9 @@ describe('sessions of browsers', () => {
     const sessions = new BrowserSessions({ secrets: testSecrets, clock });
     const { headers, session } = sessions.begin('wk_of_ann', origin, 60_000);
     clock.advance(59_999);
-    assert.equal(sessions.credential(cookieIn(headers), session.csrf), 'wk_of_ann');
+    assert.equal(sessions.credential(cookieIn(headers), session.csrf, origin), 'wk_of_ann');
     clock.advance(1);
-    assert.equal(sessions.credential(cookieIn(headers), session.csrf), undefined);
+    assert.equal(sessions.credential(cookieIn(headers), session.csrf, origin), undefined);
   });
 
   test('of another secret key, or changed by a byte, are none', () => {
@@ -40,7 +40,7 @@ describe('sessions of browsers', () => {
     const secrets = createSecretBox({ current: sealingKey(Buffer.alloc(32, 'another')), previous: [] });
     const { headers, session } = sessions.begin('wk_of_ann', origin, 60_000);
     const cookie = cookieIn(headers);
-    assert.equal(new BrowserSessions({ secrets, clock }).credential(cookie, session.csrf), undefined);
+    assert.equal(new BrowserSessions({ secrets, clock }).credential(cookie, session.csrf, origin), undefined);
     const start = cookie.indexOf('=') + 1;
     fc.assert(
       fc.property(
@@ -51,7 +51,7 @@ describe('sessions of browsers', () => {
           fc.pre(changed !== cookie);
           // The last letters of base64url may differ in bits that stand for nothing.
           fc.pre(at < cookie.length - 1);
-          assert.equal(sessions.read(changed), undefined);
+          assert.equal(sessions.read(changed, origin), undefined);
         },
       ),
     );
@@ -63,6 +63,10 @@ describe('sessions of browsers', () => {
     assert.match(secure, /^__Host-weir-console=\S+; Path=\/; Max-Age=60; HttpOnly; SameSite=Strict; Secure$/);
     const [, plain = ''] = sessions.begin('wk', origin, 60_000).headers;
     assert.match(plain, /^weir-console=\S+; Path=\/; Max-Age=60; HttpOnly; SameSite=Strict$/);
+    const elsewhere = 'https://weir.example';
+    assert.equal(sessions.read(plain.split(';')[0], origin)?.credential, 'wk');
+    assert.equal(sessions.read(secure.split(';')[0], elsewhere)?.credential, 'wk');
+    assert.equal(sessions.read(plain.split(';')[0], elsewhere), undefined, 'other hosts can set it');
     assert.match(sessions.end(origin)[1] ?? '', /^weir-console=; Path=\/; Max-Age=0;/);
   });
 

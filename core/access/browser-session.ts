@@ -59,18 +59,21 @@ export class BrowserSessions {
     return sessionCookie(origin, '', 0);
   }
 
-  /** The session in the header `cookie`; undefined for none, for one that is over, and for one of another secret key. */
-  read(cookies: string | undefined): BrowserSession | undefined {
+  /**
+   * The session in the header `cookie`; undefined for none, for one that is over, and for one of another secret key.
+   * `origin` is the one that the caller sees: with TLS the cookie of the name that other hosts of the domain can set too
+   * does not count, or they could sign a browser in as somebody else.
+   */
+  read(cookies: string | undefined, origin: string): BrowserSession | undefined {
     if (cookies?.includes(`weir-${name}=`) !== true) return undefined;
-    const text = cookieValue(cookies, `__Host-weir-${name}`) ?? cookieValue(cookies, `weir-${name}`);
-    const opened = this.#envelopes.open(sealedFor, text, Session);
+    const opened = this.#envelopes.open(sealedFor, cookieValue(cookies, cookieName(origin, name)), Session);
     return opened && { credential: opened.value.credential, csrf: opened.id, until: opened.until };
   }
 
   /** The credential of the caller's session; undefined without a session, or without its `csrf`. */
-  credential(cookies: string | undefined, csrf: string | undefined): string | undefined {
+  credential(cookies: string | undefined, csrf: string | undefined, origin: string): string | undefined {
     if (csrf === undefined) return undefined;
-    const session = this.read(cookies);
+    const session = this.read(cookies, origin);
     return session !== undefined && isEqual(session.csrf, csrf) ? session.credential : undefined;
   }
 }

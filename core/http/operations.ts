@@ -8,6 +8,7 @@ import { type HomePages, isPresent, type StaticPage } from './home-page.ts';
 import { createHash } from 'node:crypto';
 import { isLoopbackAddress, isLoopbackHost } from '../base/host-rules.ts';
 import type { GatewayConfig } from '../config/schema.ts';
+import { seenOrigin } from '../pipeline/browser.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { BrowserSessions } from '../access/browser-session.ts';
 import { ClientAddresses } from '../connection/client-address.ts';
@@ -34,7 +35,7 @@ export function createOperationsAccess(
     const given = [
       ...headers.map((name) => request.headers[name]),
       bearer(request.headers.authorization),
-      sessions.credential(request.headers.cookie, csrf),
+      csrf && sessions.credential(request.headers.cookie, csrf, originOf(request, server.public_url)),
     ];
     const isOwner = given.some(
       (secret) => typeof secret === 'string' && directory.keyByHash(sha256(secret))?.kind === 'owner',
@@ -42,6 +43,13 @@ export function createOperationsAccess(
     if (isOwner) return undefined;
     return `This page needs an owner's key in the header ${headers[0]} or as "Authorization: Bearer KEY" (server.operations: ${server.operations}).`;
   };
+}
+
+function originOf({ headers }: IncomingMessage, publicUrl: string | undefined): string {
+  return seenOrigin(
+    { header: (name) => (name === 'host' ? headers.host : undefined) },
+    publicUrl || undefined,
+  );
 }
 
 /** Scrapers of metrics can send a bearer token, and often no other credential. */

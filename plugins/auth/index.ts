@@ -24,6 +24,7 @@ import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { sha256 } from '../../core/base/bytes.ts';
 import { BrowserSessions } from '../../core/access/browser-session.ts';
+import { seenOrigin } from '../../core/pipeline/browser.ts';
 import { isOfWorkspace } from '../../core/access/scopes.ts';
 import { Name } from '../../core/organisation/fields.ts';
 
@@ -303,7 +304,7 @@ export default definePlugin({
         let given = own || boxed?.value;
         const csrf = given === undefined && bearer === undefined ? context.service('csrf') : undefined;
         if (csrf !== undefined) {
-          given = sessions.credential(context.header('cookie'), csrf);
+          given = sessions.credential(context.header('cookie'), csrf, seenOrigin(context, scope.publicUrl));
           if (given === undefined) throw sessionOver();
         }
         const now = context.startedAt;

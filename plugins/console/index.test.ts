@@ -7,12 +7,14 @@ import { pathToFileURL } from 'node:url';
 import type { Answer } from '../../core/pipeline/plugin.ts';
 import auth from '../auth/index.ts';
 import management from '../management/index.ts';
-import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
+import { startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
+import { send } from '../../tests/kit/http-kit.ts';
 import { TestContext as TestRequestContext, testKey } from '../../tests/kit/plugin-kit.ts';
 import consolePlugin, { ConsoleFiles } from './index.ts';
 
-async function serving(t: TestContext) {
+async function serving(t: TestContext, server: TestGatewayOptions['server'] = {}) {
   const { url } = await startTestGateway(t, {
+    server,
     keys: { wk_ann: testKey({ id: 'ann', scopes: ['logs.list'] }) },
     pipelines: [
       { name: 'admin', match: { routes: 'contributed' }, plugins: [auth, management] },
@@ -63,6 +65,25 @@ describe('the session of a browser', () => {
     const me = await fetch(`${url}/v1/me`, { headers: { cookie, 'x-service-csrf': 'x' } });
     assert.equal(me.status, 401);
     assert.match(await me.text(), /Sign in again/);
+  });
+
+  test('with TLS is that of a cookie which no other host of the domain can set', async (t) => {
+    const host = 'weir.example.com';
+    const { url } = await serving(t, { public_url: `https://${host}` });
+    const ask = (path: string, headers: Record<string, string>, method = 'GET', body?: unknown) =>
+      send(url, { path, method, headers: { host, 'content-type': 'application/json', ...headers }, body });
+    const begun = await ask('/console/session', {}, 'POST', { credential: 'wk_ann' });
+    const { csrf } = begun.json().session;
+    const [own = ''] = begun.headers['set-cookie']?.[0]?.split(';') ?? [];
+    const planted = own.replace('__Host-', '');
+    for (const [cookie, status] of [
+      [own, 200],
+      [planted, 401],
+    ] as const) {
+      assert.equal((await ask('/v1/me', { cookie, 'x-service-csrf': csrf })).status, status, cookie);
+      const { session } = (await ask('/console/session', { cookie })).json();
+      assert.equal(session !== null, status === 200, cookie);
+    }
   });
 
   test('wants a body that fits', async (t) => {

@@ -52,14 +52,14 @@ export default definePlugin({
         keyPrefix: scope.keyPrefix,
         basePath: scope.basePath,
         signIn: options.sign_in === undefined ? null : (options.sign_in.label ?? 'Single sign-on'),
-        session: shownSession(sessions.read(context.header('cookie'))),
+        session: shownSession(sessions.read(context.header('cookie'), origin)),
       });
     }
 
     async function session(context: RequestContext, origin: string): Promise<Answer> {
       const cookies = context.header('cookie');
       if (context.method === 'GET') {
-        const current = sessions.read(cookies);
+        const current = sessions.read(cookies, origin);
         if (current !== undefined) return json({ session: shownSession(current) });
         const renewed = await signIn?.renew(context, origin);
         return json({ session: shownSession(renewed?.session) }, renewed?.headers);

@@ -93,6 +93,8 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
   );
 
   const signOut = useCallback(async (): Promise<void> => {
+    // First: what is asked meanwhile and refused does not tell the user that the session has ended.
+    setCsrf(undefined);
     let over: SignedOut = {};
     let fault: string | undefined;
     try {
@@ -101,7 +103,6 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
       if (!(error instanceof ApiError)) throw error;
       fault = common.signIn.notEnded;
     }
-    setCsrf(undefined);
     queries.clear();
     setLeft(fault ?? (over.provider_away === true ? common.signIn.providerAway : undefined));
     setCaller(null);

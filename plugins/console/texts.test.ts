@@ -58,11 +58,6 @@ const exceptions: readonly Exception[] = [
     literals: ['model: {}'],
   },
   {
-    file: 'editor/json-editor.tsx',
-    why: 'Names that the parser gives to its nodes.',
-    literals: ['PropertyName', 'String', 'Number', 'True', 'False', 'Null'],
-  },
-  {
     file: 'editor/json-assist.ts',
     why: 'Names that the parser gives to its nodes.',
     literals: ['Property', 'PropertyName'],

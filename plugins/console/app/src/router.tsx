@@ -10,9 +10,9 @@ import { Failed, Loading } from '@/ui/states';
 const root = createRootRoute({
   component: Layout,
   notFoundComponent: () => (
-    <Page title={common.state.notFound}>
+    <Page title={common.state.notFound} intro={common.state.notFoundHelp}>
       <p>
-        <Link to="/" className="text-accent underline">
+        <Link to="/" className="text-accent inline-flex items-center underline">
           {common.state.home}
         </Link>
       </p>
@@ -33,7 +33,14 @@ function guarded({ path, scopes }: Place, name: string, page: Place['page']) {
     if (path === '/' && first !== undefined) return <Navigate to={first.path} replace />;
     return (
       <Page title={common.state.forbidden}>
-        <p className="max-w-prose">{`${common.state.forbiddenHelp} ${scopes.join(', ')}`}</p>
+        <p className="max-w-prose">
+          {common.state.forbiddenAny}{' '}
+          {scopes.map((scope) => (
+            <code key={scope} className="bg-raised mr-1 rounded px-1.5 py-0.5 font-mono text-xs">
+              {scope}
+            </code>
+          ))}
+        </p>
       </Page>
     );
   }

@@ -42,8 +42,10 @@ export function money(value: number): string {
   return dollars.small.format(value);
 }
 
-/** Milliseconds, or seconds from one on. */
+/** Milliseconds; seconds, minutes, hours and days from one, one, one and two of them on. */
 export function duration(ms: number): string {
+  if (ms >= 172_800_000) return `${tenths.format(ms / 86_400_000)} d`;
+  if (ms >= 3_600_000) return `${tenths.format(ms / 3_600_000)} h`;
   if (ms >= 60_000) return `${tenths.format(ms / 60_000)} min`;
   if (ms >= 1000) return `${hundredths.format(ms / 1000)} s`;
   return `${(ms >= 10 ? whole : rough).format(ms)} ms`;
@@ -64,6 +66,14 @@ export function relative(iso: string, now = Date.now()): string {
   if (size < 3600) return ago.format(Math.round(seconds / 60), 'minute');
   if (size < 86_400) return ago.format(Math.round(seconds / 3600), 'hour');
   return ago.format(Math.round(seconds / 86_400), 'day');
+}
+
+/** The chosen zone by its name: `UTC`, or the distance from it now: `UTC+2`. */
+export function zoneName(zone: 'local' | 'utc'): string {
+  if (zone === 'utc') return 'UTC';
+  const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' }).formatToParts();
+  const name = parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
+  return name.replace('GMT', 'UTC');
 }
 
 /** A moment in the chosen zone, to the second (`ms`: to the millisecond). */

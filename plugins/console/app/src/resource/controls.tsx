@@ -1,6 +1,7 @@
 import { useId, useState, type ReactNode } from 'react';
 import { Plus, Trash2 } from 'lucide-react';
 import { classes } from '@/lib/classes';
+import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
 import type { FieldOf, FormField, Option, Situation } from '@/resource/declaration';
 import { type RateLimit, RatesEditor, UsageEditor, type UsageLimit } from '@/resource/limits';
@@ -281,7 +282,7 @@ function TimeControl({ value, onChange, disabled, ...frame }: TimeProps) {
     return Number.isNaN(at.getTime()) ? '' : at.toISOString();
   };
   return (
-    <Field {...frame}>
+    <Field {...frame} help={[frame.help, texts.zone(zoneName(zone))].filter(Boolean).join(' ')}>
       {(control) => (
         <Input
           {...control}

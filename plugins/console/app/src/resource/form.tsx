@@ -26,6 +26,15 @@ interface FormProps<R extends object> {
   readonly submit?: string;
 }
 
+/** A new record that needs a workspace begins with the one of the caller's key. */
+function neededWorkspace<R extends object>(
+  fields: readonly FormField<R>[],
+  caller: Situation<R>['caller'],
+): Values {
+  const isNeeded = fields.some(({ path, required }) => path === '/workspace_id' && required === true);
+  return isNeeded && caller.workspace_id ? { '/workspace_id': caller.workspace_id } : {};
+}
+
 /**
  * A form of a record: it sends what was changed, shows faults of the gateway at their fields, and, when somebody else
  * changed the record meanwhile, keeps what was typed and offers theirs or the user's.
@@ -38,6 +47,7 @@ export function RecordForm<R extends object>(props: FormProps<R>) {
   const [stored, setStored] = useState(props.stored);
   const [before, setBefore] = useState<Values>(() => ({
     ...valuesOf(fields, stored?.record),
+    ...(stored === undefined && neededWorkspace(fields, caller)),
     ...initial,
   }));
   const [values, setValues] = useState(before);

@@ -211,14 +211,14 @@ interface TabsProps {
 /** Parts of a page, of which one is shown. */
 export function Tabs({ tabs, chosen, onChange }: TabsProps): ReactNode {
   return (
-    <div role="group" className="border-line flex gap-1 border-b">
+    <div role="group" className="border-line flex flex-wrap gap-x-1 border-b">
       {tabs.map(([key, text]) => (
         <button
           key={key}
           type="button"
           aria-pressed={key === chosen}
           onClick={() => onChange(key)}
-          className="text-soft hover:text-ink aria-pressed:border-accent aria-pressed:text-ink -mb-px border-b-2 border-transparent px-3 py-1.5 font-medium"
+          className="text-soft hover:text-ink aria-pressed:border-accent aria-pressed:text-ink -mb-px border-b-2 border-transparent px-3 py-1.5 font-medium whitespace-nowrap"
         >
           {text}
         </button>

@@ -56,7 +56,7 @@ export function ShownValue<R extends object>({ field, record }: ShownValueProps<
     case 'lines':
       return <Words field={field} values={[value].flat().map(String)} />;
     case 'reference':
-      return <Words field={field} values={[value].flat().map(String)} />;
+      return <Referred field={field} record={record} values={[value].flat().map(String)} />;
     case 'pairs':
       return <Pairs pairs={Object.entries(value as Readonly<Record<string, string>>)} />;
     case 'json':
@@ -82,15 +82,48 @@ function Words<R>({ field, values }: { readonly field: FormField<R>; readonly va
   );
 }
 
+interface ReferredProps<R extends object> {
+  readonly field: FormField<R> & { readonly kind: 'reference' };
+  readonly record: R;
+  readonly values: readonly string[];
+}
+
+/** Other records by their names, as far as the caller may list them. */
+function Referred<R extends object>({ field, record, values }: ReferredProps<R>) {
+  const caller = useCaller();
+  const { data } = useQuery({
+    // The same that the field's control asks for.
+    queryKey: ['reference', field.label, ''],
+    queryFn: () => field.find('', { values: valuesOf([field], record), record, caller }),
+    enabled: values.length > 0,
+    retry: false,
+  });
+  if (values.length === 0) return nothing;
+  return (
+    <span className="flex flex-wrap gap-1">
+      {values.map((value) => {
+        const name = data?.find((one) => one.value === value)?.text;
+        return name === undefined ? (
+          <Badge key={value}>{value}</Badge>
+        ) : (
+          <span key={value} title={value} className="break-words">
+            {name}
+          </span>
+        );
+      })}
+    </span>
+  );
+}
+
 /** Names with their texts. */
 export function Pairs({ pairs }: { readonly pairs: readonly (readonly [string, string])[] }) {
   if (pairs.length === 0) return nothing;
   return (
-    <dl className="grid grid-cols-[auto_1fr] gap-x-3">
+    <dl className="grid gap-x-3 sm:grid-cols-[auto_1fr]">
       {pairs.map(([name, value]) => (
         <div key={name} className="contents">
           <dt className="text-soft font-mono text-xs">{name}</dt>
-          <dd className="min-w-0 font-mono text-xs break-words">{value}</dd>
+          <dd className="min-w-0 font-mono text-xs break-words max-sm:mb-1.5">{value}</dd>
         </div>
       ))}
     </dl>
@@ -115,7 +148,7 @@ interface FactsProps {
 /** Facts of a record below each other: their names at the left. */
 export function Facts({ rows }: FactsProps) {
   return (
-    <dl className="grid grid-cols-[minmax(8rem,12rem)_1fr] gap-x-4 gap-y-2">
+    <dl className="grid grid-cols-[minmax(6.5rem,12rem)_minmax(0,1fr)] gap-x-4 gap-y-2">
       {rows.map(([label, value]) => (
         <div key={label} className="contents">
           <dt className="text-soft">{label}</dt>

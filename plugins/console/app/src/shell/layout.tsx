@@ -1,9 +1,11 @@
 import { useEffect, useState } from 'react';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { DropdownMenu } from 'radix-ui';
-import { Check, LogOut, Menu, Search, SunMoon, X } from 'lucide-react';
+import { Check, CircleUser, LogOut, Menu, Search, X } from 'lucide-react';
 import { useSession } from '@/api/session';
 import { classes } from '@/lib/classes';
+import { tellClippedTexts } from '@/lib/clipped';
+import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
 import { Palette } from '@/shell/palette';
 import { useVisiblePlaces } from '@/shell/places';
@@ -11,12 +13,16 @@ import { common } from '@/texts/common';
 import { Button, IconButton } from '@/ui/button';
 import { Boundary } from '@/ui/states';
 
+/** As the keyboard at hand has it. */
+const paletteKeys = /mac|iphone|ipad/i.test(navigator.userAgent) ? '⌘K' : 'Ctrl K';
+
 /** The frame around every page of a signed-in user. */
 export function Layout() {
   const place = useRouterState({ select: (state) => state.location.pathname });
   const [palette, setPalette] = useState(false);
   const [menu, setMenu] = useState(false);
   useEffect(() => setMenu(false), [place]);
+  useEffect(tellClippedTexts, []);
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
       const typing =
@@ -63,12 +69,13 @@ export function Layout() {
           >
             {menu ? <X className="size-4" /> : <Menu className="size-4" />}
           </IconButton>
-          <Button className="text-soft w-64 justify-start" onClick={() => setPalette(true)}>
+          <Button className="text-soft w-64 min-w-0 shrink justify-start" onClick={() => setPalette(true)}>
             <Search className="size-4" />
-            <span className="grow text-left">{common.palette.open}</span>
-            <kbd className="text-xs">⌘K</kbd>
+            <span className="grow truncate text-left">{common.palette.open}</span>
+            <kbd className="text-xs max-sm:hidden">{paletteKeys}</kbd>
           </Button>
           <div className="grow" />
+          <ZoneButton />
           <AccountMenu />
         </header>
         <main id="content" tabIndex={-1} className="min-h-0 grow overflow-auto outline-none">
@@ -120,6 +127,24 @@ function Navigation() {
   );
 }
 
+/** Says in which zone all times are shown, and shows them in the other one. */
+function ZoneButton() {
+  const { zone, setZone } = usePreferences();
+  const other = zone === 'utc' ? 'local' : 'utc';
+  return (
+    <Button
+      kind="quiet"
+      className="text-soft px-2 text-xs tabular-nums"
+      title={common.zone.change(common.zone[other])}
+      onClick={() => setZone(other)}
+    >
+      <span className="sr-only">{common.zone.name}: </span>
+      {zoneName(zone)}
+      {zone === 'local' && <span className="max-sm:sr-only">({common.zone.local.toLowerCase()})</span>}
+    </Button>
+  );
+}
+
 function AccountMenu() {
   const { caller, signOut } = useSession();
   const { look, setLook, zone, setZone } = usePreferences();
@@ -130,7 +155,7 @@ function AccountMenu() {
     <DropdownMenu.Root>
       <DropdownMenu.Trigger asChild>
         <Button kind="quiet" aria-label={`${caller?.name ?? ''}, ${common.look.name}`}>
-          <SunMoon className="size-4" />
+          <CircleUser className="size-4" />
           <span className="max-w-40 truncate">{caller?.name}</span>
         </Button>
       </DropdownMenu.Trigger>

@@ -39,7 +39,6 @@ export interface Place {
 const { nav, words } = common;
 
 export const places: readonly Place[] = [
-  ...buildPlaces,
   {
     ...{ path: '/', text: nav.home, group: 'watch', icon: House, scopes: ['analytics.view'] },
     words: words.home,
@@ -93,6 +92,7 @@ export const places: readonly Place[] = [
     page: () => import('@/pages/configs/configs'),
     below: { '/$id': () => import('@/pages/configs/config') },
   },
+  ...buildPlaces,
   {
     ...{
       path: '/workspaces',

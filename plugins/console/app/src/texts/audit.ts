@@ -15,7 +15,8 @@ export const audit = {
     number: 'No.',
   },
   filter: {
-    actor: 'Who (id)',
+    actor: 'Who',
+    anyone: 'Anyone',
     resource: 'Kind of record',
     id: 'Id of the record',
     action: 'Action',

@@ -27,7 +27,12 @@ export const common = {
     pages: 'Pages',
     actions: 'Actions',
   },
-  zone: { name: 'Time zone', local: 'Local time', utc: 'UTC' },
+  zone: {
+    name: 'Time zone',
+    local: 'Local time',
+    utc: 'UTC',
+    change: (other: string) => `Show all times as ${other}`,
+  },
   state: {
     loading: 'Loading',
     retry: 'Try again',
@@ -38,8 +43,10 @@ export const common = {
     empty: 'Nothing here yet',
     forbidden: 'Your key has no right to see this',
     forbiddenHelp: 'Ask an owner for the scope that is named here.',
+    forbiddenAny: 'Ask an owner for a key with one of these scopes:',
     crashed: 'This page has a fault',
     notFound: 'There is no such page',
+    notFoundHelp: 'The address may be mistyped, or what was there is gone. The menu leads to all pages.',
     home: 'Go home',
   },
   action: {

@@ -38,6 +38,7 @@ export const limits = {
     types: { cost: 'US dollars', tokens: 'Tokens', requests: 'Requests', calls: 'Calls' },
     amount: 'At most',
     alert: 'Tell at',
+    alertHelp: 'An alert is sent when so much is used. Empty: none.',
     reset: 'Begins anew',
     resets: { '': 'Never', monthly: 'Every month', weekly: 'Every week' },
     days: 'Or after days',

@@ -1,3 +1,7 @@
+/** A title within a sentence: MCP stays as it is. */
+const lowered = (title: string): string =>
+  title.charAt(1) === title.charAt(1).toUpperCase() ? title : title.toLowerCase();
+
 /** Texts of the lists, forms and details of records. */
 export const resource = {
   create: (noun: string) => `New ${noun}`,
@@ -6,14 +10,14 @@ export const resource = {
   saved: 'Saved.',
   removed: (action: string, name: string) => `${action}: ${name}. Done.`,
   remove: (action: string, name: string) => `${action} ${name}?`,
-  search: (title: string) => `Search ${title.toLowerCase()}`,
+  search: (title: string) => `Search ${lowered(title)}`,
   status: 'Status',
   workspace: 'Workspace',
   everyWorkspace: 'All workspaces',
   shown: (from: number, to: number, total: number) => `${from}–${to} of ${total}`,
   found: (count: number, of: number) => `${count} found in ${of}`,
   most: 'The search looked at the first 1000.',
-  none: (title: string) => `No ${title.toLowerCase()} yet`,
+  none: (title: string) => `No ${lowered(title)} yet`,
   noneFound: 'Nothing matches the search',
   noneFoundText: 'Try fewer letters, or another status.',
   clear: 'Clear the search',
@@ -41,6 +45,7 @@ export const resource = {
   },
   pairs: { name: 'Name', value: 'Value', add: 'Add a pair', remove: 'Remove this pair' },
   lines: 'One a line.',
+  zone: (zone: string) => `In ${zone}.`,
   reference: {
     choose: 'Choose …',
     search: 'Type to search',

@@ -44,7 +44,12 @@ export function IconButton({ label, className, kind = 'quiet', ...rest }: IconBu
   return (
     <Tooltip.Root delayDuration={400}>
       <Tooltip.Trigger asChild>
-        <Button {...rest} kind={kind} aria-label={label} className={classes('w-8 px-0', className)} />
+        <Button
+          {...rest}
+          kind={kind}
+          aria-label={label}
+          className={classes('w-8 shrink-0 px-0', className)}
+        />
       </Tooltip.Trigger>
       <Tooltip.Portal>
         <Tooltip.Content sideOffset={4} className="bg-ink text-canvas z-50 rounded px-2 py-1 text-xs">

@@ -117,7 +117,7 @@ function Head<T>({ header }: { readonly header: Header<T, unknown> }) {
           type="button"
           onClick={column.getToggleSortingHandler()}
           className={classes(
-            'hover:text-ink -mx-1 inline-flex items-center gap-1 rounded px-1',
+            'hover:text-ink -mx-1 -my-1 inline-flex items-center gap-1 rounded px-1',
             sorted !== false && 'text-ink',
             right && 'flex-row-reverse',
           )}
@@ -157,7 +157,7 @@ const BodyRow = memo(
           <td
             key={cell.id}
             className={classes(
-              'max-w-md truncate px-3 py-1.5',
+              'max-w-56 truncate px-3 py-1.5 sm:max-w-md',
               cell.column.columnDef.meta?.align === 'right' && 'text-right tabular-nums',
             )}
           >

@@ -28,6 +28,8 @@ interface LongTableProps<T> {
 
 /** Pixels. */
 const rowHeight = 32;
+/** Widths that are no share are those of their longest text: times and numbers are read whole, or not at all. */
+const isFixed = (width: string): boolean => !width.endsWith('%');
 /** Rows before the end at which more are asked for. */
 const nearEnd = 100;
 
@@ -87,7 +89,7 @@ export function LongTable<T>(props: LongTableProps<T>) {
               <div
                 key={id}
                 role="columnheader"
-                style={{ flexBasis: width }}
+                style={{ flexBasis: width, ...(isFixed(width) && { flexShrink: 0 }) }}
                 className={classes(
                   'text-soft min-w-0 grow px-3 py-2 text-xs font-medium whitespace-nowrap',
                   align === 'right' && 'text-right',
@@ -149,7 +151,7 @@ const LongRow = memo(function LongRow({ id, row, index, columns, onOpen }: LongR
         <div
           key={column}
           role="cell"
-          style={{ flexBasis: width }}
+          style={{ flexBasis: width, ...(isFixed(width) && { flexShrink: 0 }) }}
           className={classes(
             'min-w-0 grow overflow-clip px-3 py-1.5 text-ellipsis whitespace-nowrap',
             align === 'right' && 'text-right tabular-nums',

@@ -23,8 +23,8 @@ export function Page({ title, intro, actions, full = false, children }: PageProp
       className={classes('mx-auto flex w-full max-w-[110rem] flex-col gap-4 p-5', full && 'h-full min-h-0')}
     >
       <div className="flex flex-wrap items-start gap-3">
-        <div className="grow">
-          <h1 className="text-xl font-semibold">{title}</h1>
+        <div className="min-w-64 flex-1">
+          <h1 className="text-xl font-semibold break-words">{title}</h1>
           {intro !== undefined && <p className="text-soft max-w-prose">{intro}</p>}
         </div>
         {actions !== undefined && <div className="flex flex-wrap items-center gap-2">{actions}</div>}

@@ -55,7 +55,7 @@ export default function Plot({ times, series, format, linkOf }: ChartProps) {
 }
 
 /** Height of the line that names the values under the pointer. */
-const legendPx = 34;
+const legendPx = 26;
 
 function options(
   host: HTMLElement,
@@ -85,8 +85,8 @@ function options(
       y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
     },
     axes: [
-      { ...axis, size: 40, values: clock },
-      { ...axis, size: 66, values: (_, ticks) => ticks.map((tick) => format(tick)) },
+      { ...axis, size: 34, values: clock },
+      { ...axis, size: 66, values: (_, ticks) => ticks.map((tick) => tidy(format(tick))) },
     ],
     series: [
       { label: texts.time, value: '{YYYY}-{MM}-{DD} {HH}:{mm}' },
@@ -100,6 +100,11 @@ function options(
       })),
     ],
   };
+}
+
+/** Without the zeros after the point that each number of an axis would end with. */
+function tidy(text: string): string {
+  return text.replace(/(\.\d*?)0+(?!\d)/, '$1').replace(/\.(?!\d)/, '');
 }
 
 /** Seconds from one point to the next. */

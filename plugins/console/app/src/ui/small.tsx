@@ -27,7 +27,7 @@ export function Badge({
   return (
     <span
       className={classes(
-        'inline-flex items-center rounded px-1.5 py-0.5 text-xs font-medium whitespace-nowrap',
+        'inline-block max-w-full truncate rounded px-1.5 py-0.5 align-middle text-xs font-medium whitespace-nowrap',
         tones[tone],
       )}
     >
@@ -79,7 +79,7 @@ export function CopyButton({
 export function Code({ text }: { readonly text: string }) {
   return (
     <span className="inline-flex max-w-full items-center gap-1">
-      <code className="bg-raised truncate rounded px-1.5 py-0.5 font-mono text-xs">{text}</code>
+      <code className="bg-raised min-w-0 truncate rounded px-1.5 py-0.5 font-mono text-xs">{text}</code>
       <CopyButton text={text} />
     </span>
   );

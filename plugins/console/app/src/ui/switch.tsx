@@ -14,7 +14,7 @@ export function Switch({ label, checked, onChange }: SwitchProps) {
         aria-label={label}
         checked={checked}
         onCheckedChange={onChange}
-        className="bg-raised border-soft data-[state=checked]:bg-accent data-[state=checked]:border-accent h-5 w-9 rounded-full border p-0.5 transition-colors"
+        className="bg-raised border-soft data-[state=checked]:bg-accent data-[state=checked]:border-accent h-5 min-h-0 w-9 shrink-0 rounded-full border p-0.5 transition-colors"
       >
         <Base.Thumb className="bg-soft data-[state=checked]:bg-accent-ink block size-3.5 rounded-full transition-transform data-[state=checked]:translate-x-4" />
       </Base.Root>

@@ -2,7 +2,9 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { pageOf, useAddressTexts } from '@/lib/address';
+import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
+import { useUserNames } from '@/lib/names';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
 import { Facts } from '@/resource/shown';
@@ -136,7 +138,7 @@ export default function Audit() {
   return (
     <Page title={texts.title} intro={texts.intro} actions={<Chain />}>
       <Card>
-        <Filters clear={filtered ? clear : null} />
+        <Filters clear={filtered ? clear : null} actors={actorsOf(query.data?.records ?? [])} />
         <Loaded query={query} lines={10}>
           {({ records, total }) =>
             records.length === 0 ? (
@@ -174,9 +176,21 @@ function kindText(kinds: string): string {
   return parts.length === 0 ? text : texts.withParts(text);
 }
 
-function Filters({ clear }: { readonly clear: React.ReactNode }) {
+/** Those of the entries shown, by their ids. */
+function actorsOf(records: readonly Entry[]): ReadonlyMap<string, string> {
+  return new Map(records.map((one) => [one.user_id, one.user_name || one.user_id]));
+}
+
+interface FiltersProps {
+  readonly clear: React.ReactNode;
+  /** Names of actors by their ids, to choose one. */
+  readonly actors: ReadonlyMap<string, string>;
+}
+
+function Filters({ clear, actors }: FiltersProps) {
   const [address, change] = useAddressTexts();
   const { zone } = usePreferences();
+  const people = useUserNames();
   const words = texts.filter;
   const set = (name: string, value: string, replace = false): void =>
     change({ [name]: value || undefined, page: undefined }, { replace });
@@ -197,12 +211,11 @@ function Filters({ clear }: { readonly clear: React.ReactNode }) {
       </Field>
     );
   };
-  const text = (name: 'actor' | 'id' | 'address', more: object = {}) => (
+  const text = (name: 'id' | 'address') => (
     <Field label={words[name]}>
       {(control) => (
         <Input
           {...control}
-          {...more}
           className="w-52"
           value={address[name] ?? ''}
           onChange={(event) => set(name, event.target.value.trim(), true)}
@@ -210,10 +223,29 @@ function Filters({ clear }: { readonly clear: React.ReactNode }) {
       )}
     </Field>
   );
+  const actor = (
+    <Field label={words.actor}>
+      {(control) => {
+        const value = address['actor'] ?? '';
+        const known = new Map([...people, ...actors]);
+        const all = value === '' || known.has(value) ? known : new Map([...known, [value, value]]);
+        return (
+          <Select
+            {...control}
+            data-search
+            className="w-52"
+            value={value}
+            options={[['', words.anyone], ...all]}
+            onChange={(event) => set('actor', event.target.value)}
+          />
+        );
+      }}
+    </Field>
+  );
   const time = (name: 'from' | 'to') => {
     const at = Date.parse(address[name] ?? '');
     return (
-      <Field label={words[name]}>
+      <Field label={`${words[name]} (${zoneName(zone)})`}>
         {(control) => (
           <Input
             {...control}
@@ -233,7 +265,7 @@ function Filters({ clear }: { readonly clear: React.ReactNode }) {
     <div className="border-line flex flex-wrap items-end gap-3 border-b p-3 text-xs">
       {list('resource', resources)}
       {list('action', actions)}
-      {text('actor', { 'data-search': true })}
+      {actor}
       {text('id')}
       {time('from')}
       {time('to')}

@@ -266,7 +266,7 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
           onChange={(event) => setDefault(event.target.checked)}
         />
         {stored !== undefined && (
-          <p className="text-soft flex h-8 items-center gap-2">
+          <p className="text-soft flex min-h-8 min-w-0 flex-wrap items-center gap-x-2">
             {texts.one.use} <Code text={`${facts.prefix}-config: ${stored.slug}`} />
           </p>
         )}

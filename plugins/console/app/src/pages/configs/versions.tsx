@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import { textOf, useAddress } from '@/lib/address';
+import { shortId, useUserNames } from '@/lib/names';
 import { textOfConfig } from '@/pages/configs/shapes';
 import { configs } from '@/texts/configs';
 import { Button } from '@/ui/button';
@@ -21,6 +22,7 @@ interface VersionsProps {
 /** The versions of a config, newest first, each with what differs from the editor. */
 export function Versions({ id, text, onTake }: VersionsProps) {
   const { search, change } = useAddress();
+  const people = useUserNames();
   const query = useQuery({
     queryKey: ['config-versions', id],
     queryFn: ({ signal }) =>
@@ -53,7 +55,9 @@ export function Versions({ id, text, onTake }: VersionsProps) {
                   {index === 0 && <Badge tone="good">{texts.current}</Badge>}
                   <span className="text-soft grow text-right">
                     <Time iso={one.last_updated_at} ago /> {texts.by}{' '}
-                    <span className="inline-block max-w-40 truncate align-bottom">{one.updated_by}</span>
+                    <span className="inline-block max-w-40 truncate align-bottom" title={one.updated_by}>
+                      {people.get(one.updated_by) ?? shortId(one.updated_by)}
+                    </span>
                   </span>
                 </div>
                 {isOpen && (

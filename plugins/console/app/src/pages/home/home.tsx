@@ -110,11 +110,11 @@ function tilesOf(
       ...{ bad: true, search: { ...base, success: 'false' } },
       note: now.requests > 0 ? texts.ofRequests(percent(now.errors / now.requests)) : '',
     },
+    { name: tiles.cost, now: now.cost, before: before?.cost, shown: money, search: base },
+    { name: tiles.tokens, now: now.tokens, before: before?.tokens, shown: count, search: base },
     latency('p50'),
     latency('p95'),
     latency('p99'),
-    { name: tiles.tokens, now: now.tokens, before: before?.tokens, shown: count, search: base },
-    { name: tiles.cost, now: now.cost, before: before?.cost, shown: money, search: base },
     {
       ...{ name: tiles.hits, now: hitRate(now), before: before && hitRate(before), shown: percent },
       note: texts.hitsOf(count(now.cache_hits)),

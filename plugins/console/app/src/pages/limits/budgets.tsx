@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
+import { useGroupNames } from '@/lib/names';
 import { UsageBar, type UsageLimit } from '@/resource/limits';
 import { limits as texts } from '@/texts/limits';
 import { type Columns, DataTable } from '@/ui/data-table';
@@ -13,6 +14,8 @@ interface Budget {
   readonly id: string;
   readonly kind: keyof typeof texts.budgets.kinds;
   readonly name: string;
+  /** The part of a policy that has this budget, `api_key:ID`. */
+  readonly group?: string;
   readonly used: number;
   readonly limit: UsageLimit;
   readonly resets: string | null | undefined;
@@ -101,7 +104,7 @@ async function policyBudgets(): Promise<readonly Budget[]> {
       ([group, { current_usage: used }]): Budget => {
         const limit = { ...policy, current_usage: used };
         return {
-          ...{ id: `${id}-${group}`, kind: 'policy', name: `${policy.name}: ${group}`, used, limit },
+          ...{ id: `${id}-${group}`, kind: 'policy', name: policy.name, group, used, limit },
           ...{ resets: policy.next_reset_at, path: '/limits', open: id },
         };
       },
@@ -116,7 +119,7 @@ function shareOf({ used, limit }: Budget): number {
 
 const words = texts.budgets;
 
-const columns: Columns<Budget> = [
+const columnsOf = (groupName: (group: string) => string): Columns<Budget> => [
   {
     header: words.column.what,
     cell: ({ row: { original } }) => (
@@ -125,7 +128,9 @@ const columns: Columns<Budget> = [
         search={original.kind === 'policy' ? { show: 'usage', open: original.open } : { open: original.open }}
         className="hover:text-accent font-medium hover:underline"
       >
-        {original.name} <span className="text-soft text-xs font-normal">{words.kinds[original.kind]}</span>
+        {original.name}
+        {original.group !== undefined && `: ${groupName(original.group)}`}{' '}
+        <span className="text-soft text-xs font-normal">{words.kinds[original.kind]}</span>
       </Link>
     ),
   },
@@ -160,6 +165,7 @@ const columns: Columns<Budget> = [
 export function Budgets() {
   const { may } = useSession();
   const query = useQuery({ queryKey: ['budgets'], queryFn: () => budgetsOf(may), refetchInterval: 15_000 });
+  const columns = columnsOf(useGroupNames(query.data?.flatMap(({ group }) => group ?? []) ?? []));
   return (
     <>
       <p className="text-soft max-w-prose">{words.intro}</p>

@@ -4,7 +4,7 @@ import { RotateCcw } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
-import { useKeyNames, useWorkspaceNames } from '@/lib/names';
+import { useGroupNames } from '@/lib/names';
 import { UsageBar } from '@/resource/limits';
 import { limits } from '@/texts/limits';
 import { Button } from '@/ui/button';
@@ -25,7 +25,6 @@ type RatePolicy =
 const texts = limits.entities;
 const words = limits.groups;
 const everyMs = 15_000;
-const none: ReadonlyMap<string, string> = new Map();
 
 interface GroupRow {
   readonly group: string;
@@ -50,12 +49,7 @@ export function GroupUsage({ policy }: { readonly policy: Policy }) {
     refetchInterval: everyMs,
   });
   const keys = Object.keys(query.data?.value_key_usage_map ?? {});
-  const keyNames = useKeyNames(keys.flatMap((group) => /^api_key:([\w-]+)$/.exec(group)?.[1] ?? []));
-  const workspaceNames = useWorkspaceNames();
-  const nameOf = (group: string): string => {
-    const [, kind = '', id = ''] = /^([^:]+):(.*)$/.exec(group) ?? [];
-    return (kind === 'api_key' ? keyNames : kind === 'workspace_id' ? workspaceNames : none).get(id) ?? group;
-  };
+  const nameOf = useGroupNames(keys);
   const columns: Columns<GroupRow> = [
     {
       header: words.group,

@@ -139,8 +139,14 @@ export const usagePolicies: Resource<
           options: ({ values }) =>
             optionsOf(values['/target'] === 'mcp_tools' ? { requests: words.types.calls } : usageTypes),
         },
-        { kind: 'number', path: '/credit_limit', label: words.amount, required: true, min: 0 },
-        { kind: 'number', path: '/alert_threshold', label: words.alert, min: 0 },
+        {
+          ...{ kind: 'number', path: '/credit_limit', label: words.amount, required: true, min: 0 },
+          show: (policy) => amount(policy.credit_limit, policy.type),
+        },
+        {
+          ...{ kind: 'number', path: '/alert_threshold', label: words.alert, help: words.alertHelp, min: 0 },
+          show: ({ alert_threshold: alert, type }) => (typeof alert === 'number' ? amount(alert, type) : '–'),
+        },
         {
           ...{ kind: 'choice', path: '/periodic_reset', label: words.reset, initial: 'monthly' },
           options: optionsOf(words.resets),

@@ -210,16 +210,16 @@ function OnePrompt({ prompt, etag }: OnePromptProps) {
         <>
           {dirty && <span className="text-warn">{texts.dirty}</span>}
           {dirty && <Button onClick={() => setDraft(before)}>{texts.discard}</Button>}
-          {mayWrite && (
-            <Button kind="primary" disabled={!dirty} onClick={() => setDialog('save')}>
-              {texts.save}
-            </Button>
-          )}
           {mayWrite && <Button onClick={() => setDialog('rename')}>{texts.rename}</Button>}
           <WhoChanged kind="prompts" id={prompt.id} />
           {may('prompts.delete') && (
             <Button kind="danger" onClick={() => setDialog('remove')}>
               {texts.remove}
+            </Button>
+          )}
+          {mayWrite && (
+            <Button kind={dirty ? 'primary' : 'plain'} disabled={!dirty} onClick={() => setDialog('save')}>
+              {texts.save}
             </Button>
           )}
         </>

@@ -41,14 +41,14 @@ interface MadeKey {
 }
 
 /** Leads an empty gateway to its first request, and shows it arrive. */
-export function FirstRun() {
+export function FirstRun({ titled = true }: { readonly titled?: boolean }) {
   const [choice, setChoice] = useState<Choice>();
   const [key, setKey] = useState<MadeKey>();
   const step = choice === undefined ? 0 : key === undefined ? 1 : 2;
   return (
     <div className="mx-auto grid w-full max-w-3xl gap-4">
       <div>
-        <h2 className="text-lg font-semibold">{texts.title}</h2>
+        {titled && <h2 className="text-lg font-semibold">{texts.title}</h2>}
         <p className="text-soft">{texts.intro}</p>
       </div>
       <Step number={1} title={texts.steps.provider} state={step === 0 ? 'now' : 'done'}>

@@ -6,7 +6,7 @@ import { Page } from '@/ui/page';
 export default function Start() {
   return (
     <Page title={start.title}>
-      <FirstRun />
+      <FirstRun titled={false} />
     </Page>
   );
 }

@@ -35,6 +35,46 @@ async function eachPlace(paths: readonly string[], look: (path: string) => Promi
   assert.deepEqual(faults, []);
 }
 
+/** Windows of a telephone and of a small tablet, in CSS pixels. */
+const narrow = [
+  { width: 390, height: 844 },
+  { width: 1024, height: 768 },
+];
+
+/**
+ * What is wrong with the sizes of the page that is shown: it scrolls sideways, a target is smaller than 24 px (WCAG 2.5.8;
+ * links within sentences excepted), or a text is cut and the pointer does not tell the whole.
+ */
+function misfits(page: Page): Promise<readonly string[]> {
+  // As text: it is a program of the page, which the types of this one do not describe.
+  return page.evaluate(`(() => {
+    const isSeen = (one) =>
+      one.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && one.closest('.sr-only') === null;
+    const called = (one) =>
+      one.tagName.toLowerCase() + ' “' + (one.getAttribute('aria-label') ?? one.textContent).slice(0, 40) + '”';
+    const all = (selector) => [...document.querySelectorAll(selector)].filter(isSeen);
+    const wide = all('html, main, [role=dialog]')
+      .filter((one) => one.scrollWidth > one.clientWidth + 1)
+      .map((one) => called(one) + ' scrolls sideways: ' + one.scrollWidth + ' px in ' + one.clientWidth);
+    const small = all('a[href], button, input, select, textarea, summary').flatMap((one) => {
+      // A label is a target of its control; a link in a sentence is as high as its line.
+      const { width, height } = (one.closest('label') ?? one).getBoundingClientRect();
+      const isInText =
+        getComputedStyle(one).display === 'inline' &&
+        [...one.parentElement.childNodes].some((beside) => beside.nodeType === 3 && beside.nodeValue.trim() !== '');
+      if (isInText || width === 0 || (width >= 24 && height >= 24)) return [];
+      return [called(one) + ' is a target of ' + Math.round(width) + ' × ' + Math.round(height) + ' px'];
+    });
+    const cut = all('body *').flatMap((one) => {
+      if (getComputedStyle(one).textOverflow !== 'ellipsis' || one.scrollWidth <= one.clientWidth) return [];
+      if (one.tagName === 'INPUT' || one.textContent.trim() === '') return [];
+      one.dispatchEvent(new MouseEvent('mouseover', { bubbles: true }));
+      return (one.closest('[title]') ?? one.querySelector('[title]')) ? [] : [called(one) + ' is cut'];
+    });
+    return [...new Set([...wide, ...small, ...cut])];
+  })()`);
+}
+
 describe('every page of the console', () => {
   const gateway = useConsole();
 
@@ -242,6 +282,17 @@ describe('every page of the console', () => {
       assert.deepEqual(seen, ['/', '/configs', '/health', '/logs', '/pipelines', '/prompts', '/traces']);
       const { status, text } = await forged(page);
       assert.deepEqual([status, /prompts\.create/.test(text)], [403, true], text);
+    });
+
+    test('nothing scrolls sideways, targets have 24 px, and what is cut is told whole', async (t) => {
+      const page = await openWindow(t, gateway, { expected: /400.*configs\/explain/ });
+      await eachPlace([...places, ...opened], async (path) => {
+        await visit(page, path);
+        for (const size of narrow) {
+          await page.setViewportSize(size);
+          assert.deepEqual(await misfits(page), [], `${size.width} px wide`);
+        }
+      });
     });
 
     for (const look of looks)

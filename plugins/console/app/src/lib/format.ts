@@ -73,7 +73,7 @@ export function zoneName(zone: 'local' | 'utc'): string {
   if (zone === 'utc') return 'UTC';
   const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' }).formatToParts();
   const name = parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
-  return name.replace('GMT', 'UTC');
+  return name.replace('GMT', 'UTC').replace(/[+-]0$/, '');
 }
 
 /** A moment in the chosen zone, to the second (`ms`: to the millisecond). */

@@ -4,6 +4,8 @@ export const audit = {
   intro: 'Every change, and every attempt that was refused: who, what, when, from where.',
   empty: 'Nothing matches these filters.',
   emptyText: 'Take a filter away, or choose a longer time.',
+  nothing: 'Nothing has been changed yet',
+  nothingText: 'Each change in this console or by the administration API is listed here.',
   clear: 'Show everything',
   column: {
     at: 'When',

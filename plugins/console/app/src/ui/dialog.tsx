@@ -46,7 +46,7 @@ export function Dialog({ open, onOpenChange, title, description, place = 'center
           )}
         >
           <div className="flex items-start gap-3">
-            <div className="grow">
+            <div className="min-w-0 grow wrap-anywhere">
               <Base.Title className="text-lg font-semibold">{title}</Base.Title>
               {description !== undefined && (
                 <Base.Description asChild>
@@ -103,7 +103,10 @@ export function Confirm({ open, onOpenChange, title, text, action, typed, onConf
     <Alert.Root open={open} onOpenChange={onOpenChange}>
       <Alert.Portal>
         <Alert.Overlay className={veil} />
-        <Alert.Content {...focus} className={classes(center, 'flex flex-col gap-4')}>
+        <Alert.Content
+          {...focus}
+          className={classes(center, 'flex max-h-[90dvh] flex-col gap-4 overflow-y-auto wrap-anywhere')}
+        >
           <Alert.Title className="text-lg font-semibold">{title}</Alert.Title>
           <Alert.Description asChild>
             <div className="text-soft">{text}</div>

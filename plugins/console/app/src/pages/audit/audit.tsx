@@ -142,7 +142,11 @@ export default function Audit() {
         <Loaded query={query} lines={10}>
           {({ records, total }) =>
             records.length === 0 ? (
-              <Empty title={texts.empty} text={texts.emptyText} action={clear} />
+              filtered ? (
+                <Empty title={texts.empty} text={texts.emptyText} action={clear} />
+              ) : (
+                <Empty title={texts.nothing} text={texts.nothingText} />
+              )
             ) : (
               <DataTable
                 label={texts.title}

@@ -120,7 +120,7 @@ function ShownChecks({ checks }: { readonly checks: readonly Check[] }) {
             {!isEnabled && <Badge tone="warn">{texts.off}</Badge>}
           </span>
           {Object.entries(parameters).map(([name, value]) => (
-            <span key={name} className="pl-3 font-mono text-xs break-words">
+            <span key={name} className="pl-3 font-mono text-xs wrap-anywhere">
               <span className="text-soft">{name}: </span>
               {Array.isArray(value) && value.every((one) => typeof one === 'string')
                 ? value.join(', ')

@@ -46,11 +46,13 @@ export function FirstRun({ titled = true }: { readonly titled?: boolean }) {
   const [key, setKey] = useState<MadeKey>();
   const step = choice === undefined ? 0 : key === undefined ? 1 : 2;
   return (
-    <div className="mx-auto grid w-full max-w-3xl gap-4">
-      <div>
-        {titled && <h2 className="text-lg font-semibold">{texts.title}</h2>}
-        <p className="text-soft">{texts.intro}</p>
-      </div>
+    <div className={classes('grid w-full max-w-3xl gap-4', titled && 'mx-auto')}>
+      {titled && (
+        <div>
+          <h2 className="text-lg font-semibold">{texts.title}</h2>
+          <p className="text-soft">{texts.intro}</p>
+        </div>
+      )}
       <Step number={1} title={texts.steps.provider} state={step === 0 ? 'now' : 'done'}>
         <ChooseProvider onChoice={setChoice} />
       </Step>

@@ -67,7 +67,7 @@ export function TraceTree({ trace, current }: TraceTreeProps) {
                 <Link
                   to="/logs/$id"
                   params={{ id: span.id }}
-                  className="hover:text-accent font-medium hover:underline"
+                  className="hover:text-accent lone-link font-medium hover:underline"
                 >
                   {span.name}
                 </Link>{' '}

@@ -106,7 +106,7 @@ function Referred<R extends object>({ field, record, values }: ReferredProps<R>)
         return name === undefined ? (
           <Badge key={value}>{value}</Badge>
         ) : (
-          <span key={value} title={value} className="break-words">
+          <span key={value} title={value} className="min-w-0 wrap-anywhere">
             {name}
           </span>
         );

@@ -140,7 +140,7 @@ function ZoneButton() {
     >
       <span className="sr-only">{common.zone.name}: </span>
       {zoneName(zone)}
-      {zone === 'local' && <span className="max-sm:sr-only">({common.zone.local.toLowerCase()})</span>}
+      {zone === 'local' && <span className="max-sm:sr-only">({common.zone.here})</span>}
     </Button>
   );
 }

@@ -31,6 +31,8 @@ export const common = {
     name: 'Time zone',
     local: 'Local time',
     utc: 'UTC',
+    /** Beside the name of a zone: it is the one of this place. */
+    here: 'local',
     change: (other: string) => `Show all times as ${other}`,
   },
   state: {

@@ -34,11 +34,11 @@ export function Chart(props: ChartProps): ReactNode {
   const { zone } = usePreferences();
   const [open, setOpen] = useState(false);
   return (
-    <div className="grid gap-1 p-3">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-1 p-3">
       <div
         role="img"
         aria-label={texts.summary(name, count(times.length))}
-        className="h-60"
+        className="h-60 overflow-hidden"
         title={texts.hint}
       >
         <Suspense fallback={<div className="bg-raised h-60 animate-pulse rounded" />}>

@@ -92,7 +92,7 @@ export function CodeBlock({ text, className }: { readonly text: string; readonly
       <pre
         tabIndex={0}
         className={classes(
-          'bg-raised max-h-96 overflow-auto rounded-md p-3 font-mono text-xs whitespace-pre-wrap',
+          'bg-raised max-h-96 overflow-auto rounded-md p-3 font-mono text-xs wrap-anywhere whitespace-pre-wrap',
           className,
         )}
       >

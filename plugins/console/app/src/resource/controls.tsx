@@ -371,9 +371,9 @@ function Scopes<R extends object>({ field, value: chosen, onChange, disabled, si
               key={group}
               role="group"
               aria-label={group}
-              className="grid grid-cols-[13rem_1fr] gap-2 text-xs"
+              className="grid gap-x-2 text-xs sm:grid-cols-[13rem_1fr]"
             >
-              <span className="text-soft break-words">{group}</span>
+              <span className="text-soft leading-7 break-words">{group}</span>
               <div className="flex flex-wrap gap-x-4">
                 <Choices
                   options={scopes.map((scope) => ({

@@ -47,6 +47,8 @@ export function ShownValue<R extends object>({ field, record }: ShownValueProps<
     case 'number':
       return `${count(Number(value))}${field.unit === undefined ? '' : ` ${field.unit}`}`;
     case 'secret':
+      // A mask without a letter of it.
+      if (/^\W*$/.test(String(value))) return <span className="text-soft">{texts.secret.hidden}</span>;
       return <code className="bg-raised rounded px-1.5 py-0.5 font-mono text-xs">{String(value)}</code>;
     case 'long':
       return <p className="break-words whitespace-pre-wrap">{String(value)}</p>;

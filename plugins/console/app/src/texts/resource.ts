@@ -41,6 +41,7 @@ export const resource = {
   },
   secret: {
     stored: (masked: string) => `Stored: ${masked}. Leave it empty to keep it.`,
+    hidden: 'Stored, and never shown',
     keep: 'unchanged',
   },
   pairs: { name: 'Name', value: 'Value', add: 'Add a pair', remove: 'Remove this pair' },

@@ -1,10 +1,10 @@
+import { useEffect, useState } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { pageOf, useAddressTexts } from '@/lib/address';
 import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
-import { useUserNames } from '@/lib/names';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
 import { Facts } from '@/resource/shown';
@@ -133,12 +133,13 @@ export default function Audit() {
     enabled: open !== undefined && at !== undefined && query.isSuccess && listed === undefined,
   });
   const opened = listed ?? (open === undefined ? undefined : (far.data ?? undefined));
+  const actors = useActors(query.data?.records);
   const filtered = names.some((name) => address[name] !== undefined);
   const clear = <Button onClick={() => change(none)}>{texts.clear}</Button>;
   return (
     <Page title={texts.title} intro={texts.intro} actions={<Chain />}>
       <Card>
-        <Filters clear={filtered ? clear : null} actors={actorsOf(query.data?.records ?? [])} />
+        <Filters clear={filtered ? clear : null} actors={actors} />
         <Loaded query={query} lines={10}>
           {({ records, total }) =>
             records.length === 0 ? (
@@ -180,9 +181,15 @@ function kindText(kinds: string): string {
   return parts.length === 0 ? text : texts.withParts(text);
 }
 
-/** Those of the entries shown, by their ids. */
-function actorsOf(records: readonly Entry[]): ReadonlyMap<string, string> {
-  return new Map(records.map((one) => [one.user_id, one.user_name || one.user_id]));
+/** Names, by their ids, of the actors of all entries that were shown so far: one that is chosen leaves the others to choose. */
+function useActors(records: readonly Entry[] | undefined): ReadonlyMap<string, string> {
+  const [seen, setSeen] = useState<ReadonlyMap<string, string>>(new Map());
+  useEffect(() => {
+    if (records === undefined) return;
+    const own = records.map((one) => [one.user_id, one.user_name || one.user_id] as const);
+    setSeen((before) => new Map([...before, ...own.filter(([id]) => id !== '')]));
+  }, [records]);
+  return seen;
 }
 
 interface FiltersProps {
@@ -194,7 +201,6 @@ interface FiltersProps {
 function Filters({ clear, actors }: FiltersProps) {
   const [address, change] = useAddressTexts();
   const { zone } = usePreferences();
-  const people = useUserNames();
   const words = texts.filter;
   const set = (name: string, value: string, replace = false): void =>
     change({ [name]: value || undefined, page: undefined }, { replace });
@@ -231,8 +237,7 @@ function Filters({ clear, actors }: FiltersProps) {
     <Field label={words.actor}>
       {(control) => {
         const value = address['actor'] ?? '';
-        const known = new Map([...people, ...actors]);
-        const all = value === '' || known.has(value) ? known : new Map([...known, [value, value]]);
+        const all = value === '' || actors.has(value) ? actors : new Map([...actors, [value, value]]);
         return (
           <Select
             {...control}

@@ -138,6 +138,7 @@ export const usagePolicies: Resource<
           ...{ kind: 'choice', path: '/type', label: words.type, initial: 'cost', only: 'create' },
           options: ({ values }) =>
             optionsOf(values['/target'] === 'mcp_tools' ? { requests: words.types.calls } : usageTypes),
+          show: ({ type, target }) => (target === 'mcp_tools' ? words.types.calls : usageTypes[type]),
         },
         {
           ...{ kind: 'number', path: '/credit_limit', label: words.amount, required: true, min: 0 },
@@ -150,6 +151,8 @@ export const usagePolicies: Resource<
         {
           ...{ kind: 'choice', path: '/periodic_reset', label: words.reset, initial: 'monthly' },
           options: optionsOf(words.resets),
+          show: ({ periodic_reset: reset, periodic_reset_days: days }) =>
+            typeof days === 'number' ? null : words.resets[reset ?? ''],
         },
         {
           ...{ kind: 'number', path: '/periodic_reset_days', label: words.days, min: 1, max: 365 },

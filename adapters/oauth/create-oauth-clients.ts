@@ -4,6 +4,7 @@ import { isLoopbackHost } from '../../core/base/host-rules.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import {
+  isSameIssuer,
   type OauthAuthorization,
   type OauthClient,
   type OauthClientMethod,
@@ -290,12 +291,6 @@ function undescribed({ url, issuer }: OauthResource, place: string, isNamed: boo
   const why =
     'does not say which authorization server it belongs to (RFC 9728). Give its issuer in the settings of the MCP server';
   return oauthFailed(hostOf(url), why);
-}
-
-/** Both are URLs that differ in a final slash at most. */
-function isSameIssuer(one: string, other: string): boolean {
-  const plain = (text: string): string => text.replace(/\/$/, '');
-  return plain(one) === plain(other);
 }
 
 /** How a client is registered: with a secret where the server takes one. */

@@ -123,6 +123,12 @@ export function oauthErrorOf(error: unknown): string | undefined {
   return typeof extra.oauth_error === 'string' ? extra.oauth_error : undefined;
 }
 
+/** Whether both name the same authorization server: URLs that differ in a final slash at most. */
+export function isSameIssuer(one: string, other: string): boolean {
+  const plain = (text: string): string => text.replace(/\/$/, '');
+  return plain(one) === plain(other);
+}
+
 /** Signature algorithms of tokens. None and those with shared secrets are left out on purpose. */
 export const tokenAlgorithms = [
   ...(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'] as const),

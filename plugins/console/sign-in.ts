@@ -13,7 +13,12 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import { randomName } from '../../core/base/envelope.ts';
 import { Seals } from '../../core/pipeline/seals.ts';
-import type { OauthClient, OauthServer, OauthTokens } from '../../core/ports/oauth.ts';
+import {
+  isSameIssuer,
+  type OauthClient,
+  type OauthServer,
+  type OauthTokens,
+} from '../../core/ports/oauth.ts';
 
 const strict = { additionalProperties: false };
 
@@ -198,7 +203,7 @@ export class SignIn {
       throw new Stopped(400, 'This sign-in was begun in another browser, or too long ago. Begin again.');
     // Another server's answer must not be taken for that of this one (RFC 9207).
     const named = query.get('iss');
-    if (named === null ? left.namesIssuer : !isIssuer(named, this.#options.issuer))
+    if (named === null ? left.namesIssuer : !isSameIssuer(named, this.#options.issuer))
       throw new Stopped(400, 'The answer came from another identity provider than the one that was asked.');
     const refused = query.get('error');
     if (refused !== null)
@@ -371,12 +376,6 @@ function placeOf({ query }: RequestContext): string {
   return isPlace && /^\/console(?:\/|$)/.test(new URL(place, 'http://localhost').pathname)
     ? place
     : '/console';
-}
-
-/** As a provider writes its issuer: a final slash more or less is the same. */
-function isIssuer(named: string, issuer: string): boolean {
-  const plain = (text: string): string => text.replace(/\/$/, '');
-  return plain(named) === plain(issuer);
 }
 
 function cookie(

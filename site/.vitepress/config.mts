@@ -77,6 +77,7 @@ const sidebar = [
       ['Exports', 'exports'],
       ['Telemetry', 'telemetry'],
       ['Console', 'console'],
+      ['Pictures of the console', 'console-pictures'],
     ),
   },
   {

@@ -157,7 +157,7 @@ describe('exports in the console', () => {
 
   test('a draft of another client is started here', async (t) => {
     const { data } = await gateway.api('GET', '/workspaces');
-    await gateway.api('POST', '/logs/exports', {
+    const { id } = await gateway.api('POST', '/logs/exports', {
       workspace_id: data[0].id,
       filters: {},
       requested_data: ['id'],
@@ -168,5 +168,8 @@ describe('exports in the console', () => {
     await row.getByText('Draft').waitFor();
     await row.getByRole('button', { name: 'Start' }).click();
     await row.getByText('Ready').waitFor();
+    await row.getByRole('link', { name: 'Who changed it' }).click();
+    await page.getByRole('row', { name: /owner.*export log exports/ }).waitFor();
+    assert.equal(await gateway.audited('log_exports', 'export', id), 1);
   });
 });

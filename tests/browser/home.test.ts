@@ -52,6 +52,16 @@ describe('the home page of the console', () => {
       await page.getByText('9 requests, no more in this time').waitFor();
     });
 
+    test('charts follow the look', async (t) => {
+      const page = await openWindow(t, gateway);
+      const chart = page.locator('canvas').first();
+      await chart.waitFor();
+      const drawn = (): Promise<string> => chart.evaluate('(canvas) => canvas.toDataURL()');
+      const light = await drawn();
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await eventually(async () => (await drawn()) !== light || undefined);
+    });
+
     test('names full of markup stay text', async (t) => {
       const page = await openWindow(t, gateway, { place: '/console/?by=user' });
       await page.getByRole('table', { name: 'By user' }).getByText(markup).waitFor();

@@ -90,6 +90,19 @@ describe('integrations, providers, virtual keys and secrets in the console', () 
     await confirm.getByRole('button', { name: 'Forget it' }).click();
     await page.getByText('Nothing is said of single models.').waitFor();
     assert.equal(await gateway.audited('integration_models', 'delete'), 1);
+    await page.getByRole('link', { name: 'Who changed it' }).click();
+    const trail = page.getByRole('table', { name: 'Audit trail' });
+    const removed = trail.getByRole('row', { name: /owner.*delete integration models/ });
+    await removed.waitFor();
+    assert.equal(await removed.count(), 1);
+    await removed.click();
+    const entry = page.getByRole('dialog', { name: 'Audit entry' });
+    await entry.getByText('owner').first().waitFor();
+    await entry
+      .getByText(/gpt-4o/)
+      .first()
+      .waitFor();
+    await assertAccessible(page);
   });
 
   test('a provider of the organisation is opened to a workspace, and limited', async (t) => {

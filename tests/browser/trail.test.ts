@@ -165,21 +165,27 @@ describe('what is changed in the console stands in the audit trail', () => {
     }
   });
 
-  test('a prompt that gets a label, is renamed and deleted', async (t) => {
+  test('a prompt that gets a version and a label, is renamed and deleted', async (t) => {
     const template = JSON.stringify([{ role: 'user', content: 'Hello' }]);
     const body = { string: template, workspace_id: gateway.workspace, model: 'mock-gpt', parameters: {} };
     const { id, slug } = await gateway.api('POST', '/prompts', { name: 'Walked', ...body });
     await gateway.api('POST', '/labels', { name: 'walked', workspace_id: gateway.workspace });
     const page = await openWindow(t, gateway);
+    await page.goto(`/console/prompts/${id}`);
+    await page.getByLabel('Text of message 1').fill('Good morning');
+    await page.getByRole('button', { name: 'Save as a new version' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save version 2' }).click();
+    await page.getByText('Version 2 is saved.').first().waitFor();
+    assert.equal(await gateway.audited('prompts', 'update', id), 1, 'version');
     await page.goto(`/console/prompts/${id}?tab=versions`);
     await page.getByLabel('Label of version 1').selectOption('walked');
     await page.getByText('The label is set.').first().waitFor();
-    assert.equal(await gateway.audited('prompts', 'update', id), 1, 'label');
+    assert.equal(await gateway.audited('prompts', 'update', id), 2, 'label');
     await page.getByRole('button', { name: 'Rename or move' }).click();
     await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Changed');
     await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('Saved.', { exact: true }).first().waitFor();
-    assert.equal(await gateway.audited('prompts', 'update', id), 2, 'name');
+    assert.equal(await gateway.audited('prompts', 'update', id), 3, 'name');
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
     const confirm = page.getByRole('alertdialog');
     await confirm.getByRole('textbox').fill(slug);
@@ -188,7 +194,7 @@ describe('what is changed in the console stands in the audit trail', () => {
     assert.equal(await gateway.audited('prompts', 'delete', id), 1);
   });
 
-  test('a config that is archived', async (t) => {
+  test('a config that is archived and brought back', async (t) => {
     const body = { name: 'Walked', workspace_id: gateway.workspace, config: { retry: { attempts: 2 } } };
     const { data } = await gateway.api('POST', '/configs', body);
     const page = await openWindow(t, gateway);
@@ -197,6 +203,13 @@ describe('what is changed in the console stands in the audit trail', () => {
     await page.getByRole('alertdialog').getByRole('button', { name: 'Archive', exact: true }).click();
     await page.getByText('Archived', { exact: true }).first().waitFor();
     assert.equal(await gateway.audited('configs', 'update', data.id), 1);
+    await page.getByRole('button', { name: 'Bring back' }).click();
+    await page.getByText('The config serves again').first().waitFor();
+    assert.equal(await gateway.audited('configs', 'update', data.id), 2);
+    await page.getByRole('link', { name: 'Who changed it' }).click();
+    const rows = page.getByRole('row', { name: /owner.*update configs/ });
+    await rows.nth(1).waitFor();
+    assert.equal(await rows.count(), 2);
   });
 
   test('the defaults of the organisation', async (t) => {

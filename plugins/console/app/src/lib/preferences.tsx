@@ -1,4 +1,12 @@
-import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from 'react';
+import {
+  createContext,
+  useContext,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useState,
+  type ReactNode,
+} from 'react';
 
 type Look = 'light' | 'dark' | 'system';
 type Zone = 'local' | 'utc';
@@ -46,7 +54,8 @@ export function PreferencesProvider({ children }: { readonly children: ReactNode
     return () => systemDark.removeEventListener('change', listen);
   }, []);
   const isDark = look === 'dark' || (look === 'system' && system);
-  useEffect(() => {
+  // Before the effects of what is drawn with the colours of the look, such as charts.
+  useLayoutEffect(() => {
     document.documentElement.classList.toggle('dark', isDark);
   }, [isDark]);
   const value = useMemo(

@@ -2,9 +2,9 @@ import { configs } from '@/texts/configs';
 import type { Plan } from '@/pages/configs/explain-panel';
 
 const texts = configs.graph;
-const width = 164;
+const width = 156;
 const height = 46;
-const gapX = 40;
+const gapX = 30;
 const gapY = 14;
 /** Boxes of a picture; a config may have thousands of targets. */
 const mostBoxes = 120;

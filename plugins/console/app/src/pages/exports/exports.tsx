@@ -135,16 +135,16 @@ const columns: Columns<Export> = [
 function What({ one: { filters, format, description } }: { readonly one: Export }) {
   const from = filters['time_of_generation_min'];
   const to = filters['time_of_generation_max'];
+  const isTime = (value: unknown): value is string => typeof value === 'string' && /^\d/.test(value);
   return (
-    <span className="inline-flex items-center gap-2">
+    <span className="inline-flex flex-wrap items-center gap-x-2">
       <Badge>{format}</Badge>
       {description !== '' && <span className="font-medium">{description}</span>}
-      {typeof from === 'string' && /^\d/.test(from) ? <Time iso={from} /> : null}
-      {typeof to === 'string' && /^\d/.test(to) ? (
-        <>
-          – <Time iso={to} />
-        </>
-      ) : null}
+      {(isTime(from) || isTime(to)) && (
+        <span className="inline-flex gap-1">
+          {isTime(from) && <Time iso={from} />}–{isTime(to) && <Time iso={to} />}
+        </span>
+      )}
     </span>
   );
 }

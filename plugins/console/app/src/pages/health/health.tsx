@@ -38,7 +38,7 @@ export default function Health() {
               <Card title={texts.journal}>
                 <Loaded query={metrics}>{(samples) => <Journal samples={samples} />}</Loaded>
               </Card>
-              <Card title={texts.plugins}>
+              <Card title={texts.plugins} className="lg:col-span-2">
                 <p className="text-soft px-4 pt-2 text-xs">{texts.pluginsIntro}</p>
                 <Loaded query={metrics}>
                   {(samples) => <Plugins samples={samples} breakers={found.plugin_breakers} />}

@@ -2,6 +2,7 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
+import { shortId, useWorkspaceNames } from '@/lib/names';
 import { findKinds } from '@/pages/providers/settings';
 import { RotateButton, TestButton } from '@/pages/providers/test';
 import { workspaceField } from '@/resource/common-fields';
@@ -28,6 +29,12 @@ function Status({ status }: Pick<Provider, 'status'>) {
 function Used({ usage_limits: limit }: Pick<Provider, 'usage_limits'>) {
   if (limit === null) return null;
   return <UsageBar small used={limit.current_usage ?? 0} limit={limit.credit_limit} type={limit.type} />;
+}
+
+/** One integration has a provider of the same name in each workspace that uses it. */
+function InWorkspace({ id }: { readonly id: string | null }) {
+  const names = useWorkspaceNames();
+  return id === null ? texts.organisation : (names.get(id) ?? shortId(id));
 }
 
 /** Limits and the end, which providers and virtual keys have alike. */
@@ -73,6 +80,7 @@ const providers: Resource<Provider, Body<'providers.create'>, Body<'providers.up
       cell: ({ row }) => <span className="font-medium">{row.original.name}</span>,
     },
     { header: texts.column.slug, cell: ({ row }) => <Code text={`@${row.original.slug}`} /> },
+    { header: texts.workspace, cell: ({ row }) => <InWorkspace id={row.original.workspace_id} /> },
     { header: texts.column.status, cell: ({ row }) => <Status status={row.original.status} /> },
     { header: texts.column.limit, cell: ({ row }) => <Used usage_limits={row.original.usage_limits} /> },
     { header: texts.column.changed, cell: ({ row }) => <Time iso={row.original.last_updated_at} ago /> },
@@ -141,6 +149,7 @@ const virtualKeys: Resource<VirtualKey, Body<'virtual_keys.create'>, Body<'virtu
     },
     { header: texts.column.kind, cell: ({ row }) => row.original.ai_provider_name },
     { header: texts.column.slug, cell: ({ row }) => <Code text={row.original.slug} /> },
+    { header: texts.workspace, cell: ({ row }) => <InWorkspace id={row.original.workspace_id} /> },
     {
       header: texts.column.secret,
       cell: ({ row }) => <code className="font-mono text-xs">{row.original.masked_api_key || '–'}</code>,

@@ -96,8 +96,11 @@ describe('integrations, providers, virtual keys and secrets in the console', () 
     await removed.waitFor();
     assert.equal(await removed.count(), 1);
     await removed.click();
-    const entry = page.getByRole('dialog', { name: 'Audit entry' });
-    await entry.getByText('owner').first().waitFor();
+    const entry = page.getByRole('dialog', { name: 'delete integration models' });
+    await entry
+      .getByText(/^owner/)
+      .first()
+      .waitFor();
     await entry
       .getByText(/gpt-4o/)
       .first()

@@ -54,12 +54,16 @@ describe('the home page of the console', () => {
 
     test('charts follow the look', async (t) => {
       const page = await openWindow(t, gateway);
-      const chart = page.locator('canvas').first();
-      await chart.waitFor();
-      const drawn = (): Promise<string> => chart.evaluate('(canvas) => canvas.toDataURL()');
+      await page.locator('canvas').first().waitFor();
+      const drawn = (): Promise<string> =>
+        page.evaluate("document.querySelector('canvas')?.toDataURL() ?? ''");
       const light = await drawn();
+      assert.match(light, /^data:image/);
       await page.emulateMedia({ colorScheme: 'dark' });
-      await eventually(async () => (await drawn()) !== light || undefined);
+      await eventually(async () => {
+        const dark = await drawn();
+        return (dark !== '' && dark !== light) || undefined;
+      });
     });
 
     test('names full of markup stay text', async (t) => {

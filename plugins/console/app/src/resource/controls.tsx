@@ -1,5 +1,4 @@
 import { useId, useState, type ReactNode } from 'react';
-import { Plus, Trash2 } from 'lucide-react';
 import { classes } from '@/lib/classes';
 import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
@@ -8,8 +7,9 @@ import { type RateLimit, RatesEditor, UsageEditor, type UsageLimit } from '@/res
 import { Reference } from '@/resource/reference';
 import { possibleScopes, storedValue } from '@/resource/values';
 import { resource as texts } from '@/texts/resource';
-import { Button, IconButton } from '@/ui/button';
-import { Checkbox, Field, Input, Select, Textarea } from '@/ui/fields';
+import { Button } from '@/ui/button';
+import { Checkbox, describedBy, Field, Input, Notes, Select, Textarea } from '@/ui/fields';
+import { RowList } from '@/ui/row-list';
 
 interface ControlProps<R extends object> {
   readonly field: FormField<R>;
@@ -239,26 +239,14 @@ interface GroupProps {
 /** Several controls below one name. */
 function Group({ label, help, fault, className, children }: GroupProps) {
   const id = useId();
-  const described = [help !== undefined && `${id}-help`, fault !== undefined && `${id}-fault`].filter(
-    Boolean,
-  );
   return (
     <fieldset
-      aria-describedby={described.length > 0 ? described.join(' ') : undefined}
+      aria-describedby={describedBy({ id, help, fault })}
       className={classes('grid min-w-0 content-start gap-1', className)}
     >
       {label !== '' && <legend className="mb-1 font-medium">{label}</legend>}
       {children(id)}
-      {help !== undefined && (
-        <p id={`${id}-help`} className="text-soft text-xs">
-          {help}
-        </p>
-      )}
-      {fault !== undefined && (
-        <p id={`${id}-fault`} role="alert" className="text-bad text-xs">
-          {fault}
-        </p>
-      )}
+      <Notes {...{ id, help, fault }} />
     </fieldset>
   );
 }
@@ -402,19 +390,18 @@ interface PairsProps {
   readonly disabled: boolean;
 }
 
-function Pairs({ secret, value, onChange, disabled }: PairsProps) {
-  const change = (index: number, pair: Pair): void =>
-    onChange(value.map((one, at) => (at === index ? pair : one)));
+function Pairs({ secret, ...list }: PairsProps) {
+  const { disabled } = list;
   return (
-    <div className="grid gap-1.5">
-      {value.map(([name, text], index) => (
-        <div key={index} className="flex gap-1.5">
+    <RowList<Pair> {...list} fresh={() => ['', '']} texts={texts.pairs} className="flex gap-1.5">
+      {([name, text], index, change) => (
+        <>
           <Input
             aria-label={`${texts.pairs.name} ${index + 1}`}
             placeholder={texts.pairs.name}
             disabled={disabled}
             value={name}
-            onChange={(event) => change(index, [event.target.value, text])}
+            onChange={(event) => change([event.target.value, text])}
           />
           <Input
             aria-label={`${texts.pairs.value} ${index + 1}`}
@@ -423,26 +410,10 @@ function Pairs({ secret, value, onChange, disabled }: PairsProps) {
             autoComplete={secret ? 'new-password' : 'off'}
             disabled={disabled}
             value={text}
-            onChange={(event) => change(index, [name, event.target.value])}
+            onChange={(event) => change([name, event.target.value])}
           />
-          {!disabled && (
-            <IconButton
-              label={texts.pairs.remove}
-              onClick={() => onChange(value.filter((_, at) => at !== index))}
-            >
-              <Trash2 className="size-4" />
-            </IconButton>
-          )}
-        </div>
-      ))}
-      {!disabled && (
-        <div>
-          <Button onClick={() => onChange([...value, ['', '']])}>
-            <Plus className="size-4" />
-            {texts.pairs.add}
-          </Button>
-        </div>
+        </>
       )}
-    </div>
+    </RowList>
   );
 }

@@ -1,9 +1,8 @@
-import { Plus, Trash2 } from 'lucide-react';
 import { classes } from '@/lib/classes';
 import { count, money, percent } from '@/lib/format';
 import { resource as texts } from '@/texts/resource';
-import { Button, IconButton } from '@/ui/button';
 import { Input, Select } from '@/ui/fields';
+import { RowList } from '@/ui/row-list';
 import { Time } from '@/ui/small';
 
 /** A usage limit as the API has it. */
@@ -150,14 +149,17 @@ const numberOf = (text: string): number | null => (text === '' ? null : Number(t
 export function UsageEditor(props: EditorProps<UsageLimit> & { readonly most: number }) {
   const { id, value, onChange, disabled, invalid, most } = props;
   const words = texts.usage;
-  const change = (index: number, patch: Partial<UsageLimit>): void =>
-    onChange(value.map((limit, at) => (at === index ? { ...limit, ...patch } : limit)));
   return (
-    <div className="grid gap-2">
-      {value.map((limit, index) => {
+    <RowList<UsageLimit>
+      {...{ value, onChange, disabled, most, texts: words }}
+      fresh={() => ({ type: 'cost', credit_limit: Number.NaN, periodic_reset: 'monthly' })}
+      className="flex flex-wrap items-end gap-2"
+    >
+      {(limit, index, put) => {
+        const change = (patch: Partial<UsageLimit>): void => put({ ...limit, ...patch });
         const reset = typeof limit.periodic_reset_days === 'number' ? 'days' : (limit.periodic_reset ?? '');
         return (
-          <div key={index} className="flex flex-wrap items-end gap-2">
+          <>
             <label className={cell}>
               {words.amount}
               <Input
@@ -170,7 +172,7 @@ export function UsageEditor(props: EditorProps<UsageLimit> & { readonly most: nu
                 className="w-28"
                 id={index === 0 ? id : undefined}
                 value={Number.isNaN(limit.credit_limit) ? '' : limit.credit_limit}
-                onChange={(event) => change(index, { credit_limit: event.target.valueAsNumber })}
+                onChange={(event) => change({ credit_limit: event.target.valueAsNumber })}
               />
             </label>
             <label className={cell}>
@@ -180,7 +182,7 @@ export function UsageEditor(props: EditorProps<UsageLimit> & { readonly most: nu
                 disabled={disabled}
                 options={Object.entries(words.kinds)}
                 value={limit.type ?? 'cost'}
-                onChange={(event) => change(index, { type: event.target.value as UsageLimit['type'] })}
+                onChange={(event) => change({ type: event.target.value as UsageLimit['type'] })}
               />
             </label>
             <label className={cell}>
@@ -191,7 +193,7 @@ export function UsageEditor(props: EditorProps<UsageLimit> & { readonly most: nu
                 options={Object.entries(words.resets)}
                 value={reset}
                 onChange={({ target }) =>
-                  change(index, {
+                  change({
                     periodic_reset:
                       target.value === 'monthly' || target.value === 'weekly' ? target.value : null,
                     periodic_reset_days: target.value === 'days' ? 30 : null,
@@ -209,9 +211,7 @@ export function UsageEditor(props: EditorProps<UsageLimit> & { readonly most: nu
                   className="w-20"
                   disabled={disabled}
                   value={limit.periodic_reset_days ?? ''}
-                  onChange={(event) =>
-                    change(index, { periodic_reset_days: numberOf(event.target.value) ?? 1 })
-                  }
+                  onChange={(event) => change({ periodic_reset_days: numberOf(event.target.value) ?? 1 })}
                 />
               </label>
             )}
@@ -224,45 +224,26 @@ export function UsageEditor(props: EditorProps<UsageLimit> & { readonly most: nu
                 className="w-24"
                 disabled={disabled}
                 value={limit.alert_threshold ?? ''}
-                onChange={(event) => change(index, { alert_threshold: numberOf(event.target.value) })}
+                onChange={(event) => change({ alert_threshold: numberOf(event.target.value) })}
               />
             </label>
-            {!disabled && (
-              <IconButton
-                label={words.remove}
-                onClick={() => onChange(value.filter((_, at) => at !== index))}
-              >
-                <Trash2 className="size-4" />
-              </IconButton>
-            )}
-          </div>
+          </>
         );
-      })}
-      {value.length === 0 && <p className="text-soft">{words.none}</p>}
-      {!disabled && value.length < most && (
-        <div>
-          <Button
-            onClick={() =>
-              onChange([...value, { type: 'cost', credit_limit: Number.NaN, periodic_reset: 'monthly' }])
-            }
-          >
-            <Plus className="size-4" />
-            {words.add}
-          </Button>
-        </div>
-      )}
-    </div>
+      }}
+    </RowList>
   );
 }
 
 export function RatesEditor({ id, value, onChange, disabled, invalid }: EditorProps<RateLimit>) {
   const words = texts.rates;
-  const change = (index: number, patch: Partial<RateLimit>): void =>
-    onChange(value.map((limit, at) => (at === index ? { ...limit, ...patch } : limit)));
   return (
-    <div className="grid gap-2">
-      {value.map((limit, index) => (
-        <div key={index} className="flex flex-wrap items-end gap-2">
+    <RowList<RateLimit>
+      {...{ value, onChange, disabled, texts: words }}
+      fresh={() => ({ type: 'requests', unit: 'rpm', value: Number.NaN })}
+      className="flex flex-wrap items-end gap-2"
+    >
+      {(limit, index, change) => (
+        <>
           <label className={cell}>
             {words.value}
             <Input
@@ -274,7 +255,7 @@ export function RatesEditor({ id, value, onChange, disabled, invalid }: EditorPr
               className="w-28"
               id={index === 0 ? id : undefined}
               value={Number.isNaN(limit.value) ? '' : limit.value}
-              onChange={(event) => change(index, { value: event.target.valueAsNumber })}
+              onChange={(event) => change({ ...limit, value: event.target.valueAsNumber })}
             />
           </label>
           <label className={cell}>
@@ -284,7 +265,7 @@ export function RatesEditor({ id, value, onChange, disabled, invalid }: EditorPr
               disabled={disabled}
               options={Object.entries(words.types)}
               value={limit.type}
-              onChange={(event) => change(index, { type: event.target.value as RateLimit['type'] })}
+              onChange={(event) => change({ ...limit, type: event.target.value as RateLimit['type'] })}
             />
           </label>
           <label className={cell}>
@@ -294,25 +275,11 @@ export function RatesEditor({ id, value, onChange, disabled, invalid }: EditorPr
               disabled={disabled}
               options={Object.entries(words.units)}
               value={limit.unit}
-              onChange={(event) => change(index, { unit: event.target.value as RateLimit['unit'] })}
+              onChange={(event) => change({ ...limit, unit: event.target.value as RateLimit['unit'] })}
             />
           </label>
-          {!disabled && (
-            <IconButton label={words.remove} onClick={() => onChange(value.filter((_, at) => at !== index))}>
-              <Trash2 className="size-4" />
-            </IconButton>
-          )}
-        </div>
-      ))}
-      {value.length === 0 && <p className="text-soft">{words.none}</p>}
-      {!disabled && (
-        <div>
-          <Button onClick={() => onChange([...value, { type: 'requests', unit: 'rpm', value: Number.NaN }])}>
-            <Plus className="size-4" />
-            {words.add}
-          </Button>
-        </div>
+        </>
       )}
-    </div>
+    </RowList>
   );
 }

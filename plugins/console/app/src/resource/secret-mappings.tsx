@@ -1,10 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
-import { Plus, Trash2 } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 import { resource } from '@/texts/resource';
-import { Button, IconButton } from '@/ui/button';
 import { Input, Select } from '@/ui/fields';
+import { RowList } from '@/ui/row-list';
 
 /** A field of a record whose value comes from a secret manager. */
 export interface Mapping {
@@ -34,8 +33,6 @@ export function SecretMappings({ targets, open, value, onChange, disabled }: Map
     queryFn: () => dataOf(api.GET('/secret-references', { params: { query: { page_size: 100 } } })),
   });
   const known = references.data?.data ?? [];
-  const change = (index: number, patch: Partial<Mapping>): void =>
-    onChange(value.map((one, at) => (at === index ? { ...one, ...patch } : one)));
   const isOpen = (target: string): boolean =>
     open !== undefined && target.startsWith(open.prefix) && !targets.includes(target);
   const optionsFor = (target: string) => [
@@ -45,69 +42,55 @@ export function SecretMappings({ targets, open, value, onChange, disabled }: Map
   ];
   const [first = open?.prefix ?? ''] = targets;
   return (
-    <div className="grid gap-2">
-      {value.length === 0 && <p className="text-soft">{texts.none}</p>}
-      {value.map(({ target_field: target, secret_reference_id: reference, secret_key: member }, index) => (
-        <div key={index} className="grid grid-cols-[1fr_1fr_1fr_auto] gap-2">
-          <div className="grid gap-1">
-            <Select
-              aria-label={texts.target(index + 1)}
-              disabled={disabled}
-              value={isOpen(target) ? open?.prefix : target}
-              options={optionsFor(target)}
-              onChange={(event) => change(index, { target_field: event.target.value })}
-            />
-            {open !== undefined && isOpen(target) && (
-              <Input
-                aria-label={`${open.name} ${index + 1}`}
-                placeholder={open.name}
+    <RowList<Mapping>
+      {...{ value, onChange, disabled, texts }}
+      fresh={() => ({ target_field: first, secret_reference_id: known[0]?.id ?? '' })}
+      className="grid grid-cols-[1fr_1fr_1fr_auto] gap-2"
+    >
+      {(one, index, change) => {
+        const { target_field: target, secret_reference_id: reference, secret_key: member } = one;
+        return (
+          <>
+            <div className="grid gap-1">
+              <Select
+                aria-label={texts.target(index + 1)}
                 disabled={disabled}
-                required
-                value={target.slice(open.prefix.length)}
-                onChange={(event) => change(index, { target_field: open.prefix + event.target.value })}
+                value={isOpen(target) ? open?.prefix : target}
+                options={optionsFor(target)}
+                onChange={(event) => change({ ...one, target_field: event.target.value })}
               />
-            )}
-          </div>
-          <Select
-            aria-label={texts.reference(index + 1)}
-            disabled={disabled}
-            value={reference}
-            options={[
-              ...(known.some(({ id }) => id === reference) ? [] : [[reference, reference || '–'] as const]),
-              ...known.map(({ id, name }) => [id, name] as const),
-            ]}
-            onChange={(event) => change(index, { secret_reference_id: event.target.value })}
-          />
-          <Input
-            aria-label={texts.member(index + 1)}
-            placeholder={texts.memberHint}
-            disabled={disabled}
-            value={member ?? ''}
-            onChange={(event) => change(index, { secret_key: event.target.value || null })}
-          />
-          {!disabled && (
-            <IconButton
-              label={texts.remove(index + 1)}
-              onClick={() => onChange(value.filter((_, at) => at !== index))}
-            >
-              <Trash2 className="size-4" />
-            </IconButton>
-          )}
-        </div>
-      ))}
-      {!disabled && (
-        <div>
-          <Button
-            onClick={() =>
-              onChange([...value, { target_field: first, secret_reference_id: known[0]?.id ?? '' }])
-            }
-          >
-            <Plus className="size-4" />
-            {texts.add}
-          </Button>
-        </div>
-      )}
-    </div>
+              {open !== undefined && isOpen(target) && (
+                <Input
+                  aria-label={`${open.name} ${index + 1}`}
+                  placeholder={open.name}
+                  disabled={disabled}
+                  required
+                  value={target.slice(open.prefix.length)}
+                  onChange={(event) => change({ ...one, target_field: open.prefix + event.target.value })}
+                />
+              )}
+            </div>
+            <Select
+              aria-label={texts.reference(index + 1)}
+              disabled={disabled}
+              value={reference}
+              options={[
+                ...(known.some(({ id }) => id === reference) ? [] : [[reference, reference || '–'] as const]),
+                ...known.map(({ id, name }) => [id, name] as const),
+              ]}
+              onChange={(event) => change({ ...one, secret_reference_id: event.target.value })}
+            />
+            <Input
+              aria-label={texts.member(index + 1)}
+              placeholder={texts.memberHint}
+              disabled={disabled}
+              value={member ?? ''}
+              onChange={(event) => change({ ...one, secret_key: event.target.value || null })}
+            />
+          </>
+        );
+      }}
+    </RowList>
   );
 }
 

@@ -74,17 +74,20 @@ export function RecordSheet<R extends object, C, U>({ resource }: SheetProps<R, 
           )
         }
       </Loaded>
-      <Confirm
-        open={asks}
-        onOpenChange={setAsks}
-        {...texts.discard}
-        onConfirm={async () => {
-          await Promise.resolve();
-          close();
-        }}
-      />
+      <Discard open={asks} onOpenChange={setAsks} onConfirm={close} />
     </Dialog>
   );
+}
+
+interface DiscardProps {
+  readonly open: boolean;
+  readonly onOpenChange: (open: boolean) => void;
+  readonly onConfirm: () => void;
+}
+
+/** Asks before what was typed is lost. */
+function Discard({ onConfirm, ...dialog }: DiscardProps) {
+  return <Confirm {...dialog} {...texts.discard} onConfirm={() => Promise.resolve().then(onConfirm)} />;
 }
 
 interface EditProps<R extends object, C, U> extends SheetProps<R, C, U> {
@@ -276,15 +279,7 @@ export function NewRecord<R extends object, C, U>({ resource }: SheetProps<R, C,
           }}
         />
       )}
-      <Confirm
-        open={asks}
-        onOpenChange={setAsks}
-        {...texts.discard}
-        onConfirm={async () => {
-          await Promise.resolve();
-          close();
-        }}
-      />
+      <Discard open={asks} onOpenChange={setAsks} onConfirm={close} />
     </Dialog>
   );
 }

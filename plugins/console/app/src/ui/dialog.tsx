@@ -67,6 +67,43 @@ export function Dialog({ open, onOpenChange, title, description, place = 'center
   );
 }
 
+interface DialogButtonsProps {
+  readonly onCancel: () => void;
+  /** The text of the button that does nothing; by default that it cancels. */
+  readonly cancel?: string;
+  /** The text of the button that does it; by default that it saves. */
+  readonly submit?: string;
+  /** Without it the button sends the form that it stands in. */
+  readonly onSubmit?: () => void;
+  readonly busy: boolean;
+  readonly disabled?: boolean;
+}
+
+/** What ends a dialog: nothing, or what it is for. */
+export function DialogButtons(props: DialogButtonsProps) {
+  const {
+    onCancel,
+    cancel = common.action.cancel,
+    submit = common.action.save,
+    onSubmit,
+    busy,
+    disabled,
+  } = props;
+  return (
+    <div className="flex justify-end gap-2">
+      <Button onClick={onCancel}>{cancel}</Button>
+      <Button
+        kind="primary"
+        type={onSubmit === undefined ? 'submit' : 'button'}
+        {...{ busy, disabled }}
+        onClick={onSubmit}
+      >
+        {submit}
+      </Button>
+    </div>
+  );
+}
+
 interface ConfirmProps {
   readonly open: boolean;
   readonly onOpenChange: (open: boolean) => void;

@@ -26,22 +26,24 @@ interface FieldProps {
   }) => ReactNode;
 }
 
-/** A labelled control with its help and its fault. */
-export function Field({ label, help, fault, className, children }: FieldProps) {
-  const id = useId();
-  const described = [help !== undefined && `${id}-help`, fault !== undefined && `${id}-fault`].filter(
-    Boolean,
-  );
+interface NotesProps extends Pick<FieldProps, 'help' | 'fault'> {
+  /** That of the control, or of the group. */
+  readonly id: string;
+}
+
+/** The ids of the notes that are there, for `aria-describedby`. */
+export function describedBy({ id, help, fault }: NotesProps): string | undefined {
+  const ids = [
+    ...(help === undefined ? [] : [`${id}-help`]),
+    ...(fault === undefined ? [] : [`${id}-fault`]),
+  ];
+  return ids.length > 0 ? ids.join(' ') : undefined;
+}
+
+/** The help of a control and its fault, below it. */
+export function Notes({ id, help, fault }: NotesProps) {
   return (
-    <div className={classes('grid content-start gap-1', className)}>
-      <label htmlFor={id} className="font-medium">
-        {label}
-      </label>
-      {children({
-        id,
-        'aria-describedby': described.length > 0 ? described.join(' ') : undefined,
-        'aria-invalid': fault !== undefined,
-      })}
+    <>
       {help !== undefined && (
         <p id={`${id}-help`} className="text-soft text-xs">
           {help}
@@ -52,6 +54,24 @@ export function Field({ label, help, fault, className, children }: FieldProps) {
           {fault}
         </p>
       )}
+    </>
+  );
+}
+
+/** A labelled control with its help and its fault. */
+export function Field({ label, help, fault, className, children }: FieldProps) {
+  const id = useId();
+  return (
+    <div className={classes('grid content-start gap-1', className)}>
+      <label htmlFor={id} className="font-medium">
+        {label}
+      </label>
+      {children({
+        id,
+        'aria-describedby': describedBy({ id, help, fault }),
+        'aria-invalid': fault !== undefined,
+      })}
+      <Notes {...{ id, help, fault }} />
     </div>
   );
 }

@@ -13,6 +13,7 @@ import { Button } from '@/ui/button';
 import { DataTable, type Columns } from '@/ui/data-table';
 import { Confirm } from '@/ui/dialog';
 import { Card, Page } from '@/ui/page';
+import { Pager } from '@/ui/pager';
 import { Badge, Time, type Tone } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
@@ -66,15 +67,11 @@ export default function Exports() {
                 rowId={({ id }) => id}
                 footer={
                   pages > 1 && (
-                    <div className="flex items-center justify-end gap-2 p-2">
-                      <span className="text-soft">{`${page + 1} / ${pages}`}</span>
-                      <Button disabled={page === 0} onClick={() => change({ page })}>
-                        {common.action.previous}
-                      </Button>
-                      <Button disabled={page + 1 >= pages} onClick={() => change({ page: page + 2 })}>
-                        {common.action.next}
-                      </Button>
-                    </div>
+                    <Pager
+                      page={page}
+                      isLast={page + 1 >= pages}
+                      onPage={(next) => change({ page: next + 1 })}
+                    >{`${page + 1} / ${pages}`}</Pager>
                   )
                 }
               />

@@ -6,10 +6,9 @@ import { useSession } from '@/api/session';
 import type { Key } from '@/pages/keys/keys';
 import type { Tools } from '@/resource/declaration';
 import { Secret } from '@/resource/secret';
-import { common } from '@/texts/common';
 import { keys as texts } from '@/texts/keys';
 import { Button } from '@/ui/button';
-import { Confirm, Dialog } from '@/ui/dialog';
+import { Confirm, Dialog, DialogButtons } from '@/ui/dialog';
 import { Field, Select } from '@/ui/fields';
 import { useToast } from '@/ui/toast';
 
@@ -97,12 +96,12 @@ function Rotate({ record, tools, onClose }: RotateProps) {
               />
             )}
           </Field>
-          <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>{common.action.cancel}</Button>
-            <Button kind="primary" busy={rotating.isPending} onClick={() => rotating.mutate()}>
-              {texts.rotate}
-            </Button>
-          </div>
+          <DialogButtons
+            onCancel={onClose}
+            submit={texts.rotate}
+            onSubmit={() => rotating.mutate()}
+            busy={rotating.isPending}
+          />
         </>
       ) : (
         <Secret secret={made} onDone={onClose} />

@@ -1,9 +1,10 @@
 import { useState } from 'react';
-import { Plus, Trash2 } from 'lucide-react';
+import { Plus } from 'lucide-react';
 import type { Situation } from '@/resource/declaration';
 import { limits as texts } from '@/texts/limits';
-import { Button, IconButton } from '@/ui/button';
+import { Button } from '@/ui/button';
 import { Checkbox, Input, Select } from '@/ui/fields';
+import { RowList } from '@/ui/row-list';
 
 interface Condition {
   readonly key: string;
@@ -61,71 +62,59 @@ function offered({ values }: EditorProps['situation'], present: readonly string[
 /** Properties of requests with the values that they shall have. */
 export function Conditions({ value, onChange, disabled, situation }: EditorProps) {
   const conditions = value as readonly Condition[];
-  const change = (index: number, patch: Partial<Condition>): void =>
-    onChange(conditions.map((one, at) => (at === index ? { ...one, ...patch } : one)));
   return (
-    <div className="grid gap-2">
-      {conditions.map(({ key, value: wanted, excludes }, index) => (
-        <div key={index} className="flex flex-wrap items-center gap-2">
-          <Select
-            className="w-44"
-            aria-label={`${texts.condition.key} ${index + 1}`}
-            disabled={disabled}
-            options={[
-              ...offered(situation, [key]),
-              ...(key === 'metadata.' ? [] : [['metadata.', texts.metadata] as const]),
-            ]}
-            value={key}
-            onChange={(event) => change(index, { key: event.target.value })}
-          />
-          {key.startsWith('metadata.') && words[key] === undefined && (
-            <Input
-              className="w-36"
-              aria-label={texts.metadataName}
+    <RowList<Condition>
+      {...{ value: conditions, onChange, disabled, texts: texts.condition }}
+      fresh={() => ({ key: 'api_key', value: '*' })}
+      least={1}
+      className="flex flex-wrap items-center gap-2"
+    >
+      {(one, index, change) => {
+        const { key, value: wanted, excludes } = one;
+        return (
+          <>
+            <Select
+              className="w-44"
+              aria-label={`${texts.condition.key} ${index + 1}`}
               disabled={disabled}
-              value={key.slice('metadata.'.length)}
-              onChange={(event) => change(index, { key: `metadata.${event.target.value}` })}
+              options={[
+                ...offered(situation, [key]),
+                ...(key === 'metadata.' ? [] : [['metadata.', texts.metadata] as const]),
+              ]}
+              value={key}
+              onChange={(event) => change({ ...one, key: event.target.value })}
             />
-          )}
-          <span className="text-soft">{texts.condition.value}</span>
-          <Input
-            className="w-56"
-            aria-label={`${texts.condition.value} ${index + 1}`}
-            disabled={disabled}
-            required
-            value={textOf(wanted)}
-            onChange={(event) => change(index, { value: listOf(event.target.value) })}
-          />
-          <span className="text-soft">{texts.condition.excludes}</span>
-          <Input
-            className="w-48"
-            aria-label={`${texts.condition.excludes} ${index + 1}`}
-            disabled={disabled}
-            placeholder={texts.condition.excludesNone}
-            value={textOf(excludes ?? '')}
-            onChange={(event) =>
-              onChange(conditions.map((one, at) => (at === index ? excluding(one, event.target.value) : one)))
-            }
-          />
-          {!disabled && conditions.length > 1 && (
-            <IconButton
-              label={texts.condition.remove}
-              onClick={() => onChange(conditions.filter((_, at) => at !== index))}
-            >
-              <Trash2 className="size-4" />
-            </IconButton>
-          )}
-        </div>
-      ))}
-      {!disabled && (
-        <div>
-          <Button onClick={() => onChange([...conditions, { key: 'api_key', value: '*' }])}>
-            <Plus className="size-4" />
-            {texts.condition.add}
-          </Button>
-        </div>
-      )}
-    </div>
+            {key.startsWith('metadata.') && words[key] === undefined && (
+              <Input
+                className="w-36"
+                aria-label={texts.metadataName}
+                disabled={disabled}
+                value={key.slice('metadata.'.length)}
+                onChange={(event) => change({ ...one, key: `metadata.${event.target.value}` })}
+              />
+            )}
+            <span className="text-soft">{texts.condition.value}</span>
+            <Input
+              className="w-56"
+              aria-label={`${texts.condition.value} ${index + 1}`}
+              disabled={disabled}
+              required
+              value={textOf(wanted)}
+              onChange={(event) => change({ ...one, value: listOf(event.target.value) })}
+            />
+            <span className="text-soft">{texts.condition.excludes}</span>
+            <Input
+              className="w-48"
+              aria-label={`${texts.condition.excludes} ${index + 1}`}
+              disabled={disabled}
+              placeholder={texts.condition.excludesNone}
+              value={textOf(excludes ?? '')}
+              onChange={(event) => change(excluding(one, event.target.value))}
+            />
+          </>
+        );
+      }}
+    </RowList>
   );
 }
 

@@ -1,9 +1,7 @@
 import { useState } from 'react';
 import { objectOf } from '@/lib/json';
-import { common } from '@/texts/common';
 import { log } from '@/texts/log';
-import { Button } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
+import { Dialog, DialogButtons } from '@/ui/dialog';
 import { Field, Input, Textarea } from '@/ui/fields';
 
 const texts = log.feedback;
@@ -92,12 +90,7 @@ export function GiveFeedback({ busy, onClose, onGive }: GiveFeedbackProps) {
             />
           )}
         </Field>
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>{common.action.cancel}</Button>
-          <Button kind="primary" type="submit" busy={busy} disabled={metadata === undefined}>
-            {common.action.save}
-          </Button>
-        </div>
+        <DialogButtons onCancel={onClose} busy={busy} disabled={metadata === undefined} />
       </form>
     </Dialog>
   );

@@ -1,7 +1,6 @@
-import { Plus, Trash2 } from 'lucide-react';
 import { mcp as texts } from '@/texts/mcp';
-import { Button, IconButton } from '@/ui/button';
 import { Field, Input } from '@/ui/fields';
+import { RowList } from '@/ui/row-list';
 
 /** The client that the gateway is for an authorization server, as far as the form shows it. */
 export type OauthSettings = Readonly<Record<string, string>>;
@@ -51,50 +50,34 @@ export interface ToolChoice {
 }
 
 /** The single tools of a virtual server, each under a name and a description of its own. */
-export function Tools({ value, onChange, disabled }: FieldsProps<readonly ToolChoice[]>) {
-  const change = (index: number, field: keyof ToolChoice, text: string): void =>
-    onChange(
-      value.map((one, at) => {
-        if (at !== index) return one;
-        const { [field]: _, ...others } = one;
-        const isKept = text !== '' || field === 'server' || field === 'tool';
-        return { ...others, ...(isKept && { [field]: text }) } as ToolChoice;
-      }),
-    );
+export function Tools(list: FieldsProps<readonly ToolChoice[]>) {
   const fields = ['server', 'tool', 'name', 'description'] as const;
   return (
-    <div className="grid gap-2">
-      {value.length === 0 && <p className="text-soft">{texts.tool.none}</p>}
-      {value.map((one, index) => (
-        <div key={index} className="grid grid-cols-[1fr_1fr_1fr_1.5fr_auto] gap-1.5">
-          {fields.map((field, at) => (
-            <Input
-              key={field}
-              aria-label={texts.tool[field](index + 1)}
-              placeholder={texts.tool.hints[at]}
-              disabled={disabled}
-              value={one[field] ?? ''}
-              onChange={({ target }) => change(index, field, target.value)}
-            />
-          ))}
-          {!disabled && (
-            <IconButton
-              label={texts.tool.remove(index + 1)}
-              onClick={() => onChange(value.filter((_, at) => at !== index))}
-            >
-              <Trash2 className="size-4" />
-            </IconButton>
-          )}
-        </div>
-      ))}
-      {!disabled && (
-        <div>
-          <Button onClick={() => onChange([...value, { server: '', tool: '' }])}>
-            <Plus className="size-4" />
-            {texts.tool.add}
-          </Button>
-        </div>
-      )}
-    </div>
+    <RowList<ToolChoice>
+      {...list}
+      fresh={() => ({ server: '', tool: '' })}
+      texts={texts.tool}
+      className="grid grid-cols-[1fr_1fr_1fr_1.5fr_auto] gap-1.5"
+    >
+      {(one, index, change) =>
+        fields.map((field, at) => (
+          <Input
+            key={field}
+            aria-label={texts.tool[field](index + 1)}
+            placeholder={texts.tool.hints[at]}
+            disabled={list.disabled}
+            value={one[field] ?? ''}
+            onChange={({ target }) => change(withText(one, field, target.value))}
+          />
+        ))
+      }
+    </RowList>
   );
+}
+
+/** The tool with a text; what it may lack is left out when it is empty. */
+function withText(tool: ToolChoice, field: keyof ToolChoice, text: string): ToolChoice {
+  if (text !== '' || field === 'server' || field === 'tool') return { ...tool, [field]: text };
+  const { [field]: _, ...others } = tool;
+  return others;
 }

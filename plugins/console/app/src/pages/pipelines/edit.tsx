@@ -10,7 +10,7 @@ import { configs } from '@/texts/configs';
 import { operations } from '@/texts/operations';
 import { CanaryForm } from '@/pages/pipelines/canary';
 import { Button } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
+import { Dialog, DialogButtons } from '@/ui/dialog';
 import { LineDiff } from '@/ui/line-diff';
 import { Page } from '@/ui/page';
 import { Badge } from '@/ui/small';
@@ -185,12 +185,12 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
           }}
           onFail={(error) => void refused(error)}
         />
-        <div className="flex justify-end gap-2">
-          <Button onClick={() => setReviewing(false)}>{common.action.cancel}</Button>
-          <Button kind="primary" busy={save.isPending} onClick={() => save.mutate()}>
-            {texts.save}
-          </Button>
-        </div>
+        <DialogButtons
+          onCancel={() => setReviewing(false)}
+          submit={texts.save}
+          onSubmit={() => save.mutate()}
+          busy={save.isPending}
+        />
       </Dialog>
       <Dialog
         open={theirs !== undefined}

@@ -20,10 +20,9 @@ import {
   type Run,
 } from '@/pages/playground/requests';
 import { ToolCalls } from '@/pages/playground/tool-calls';
-import { common } from '@/texts/common';
 import { playground as texts } from '@/texts/playground';
 import { Button, IconButton } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
+import { Dialog, DialogButtons } from '@/ui/dialog';
 import { Checkbox, Field, Input, Select, Textarea } from '@/ui/fields';
 import { CodeBlock } from '@/ui/small';
 import { useToast } from '@/ui/toast';
@@ -447,12 +446,7 @@ function SaveAs({ what, column, messages, tools, onClose }: SaveAsProps) {
             )}
           </Field>
         )}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>{common.action.cancel}</Button>
-          <Button kind="primary" type="submit" busy={save.isPending}>
-            {common.action.save}
-          </Button>
-        </div>
+        <DialogButtons onCancel={onClose} busy={save.isPending} />
       </form>
     </Dialog>
   );

@@ -16,7 +16,7 @@ import { common } from '@/texts/common';
 import { prompts as texts } from '@/texts/prompts';
 import { Button } from '@/ui/button';
 import { Difference } from '@/ui/difference';
-import { Dialog } from '@/ui/dialog';
+import { Dialog, DialogButtons } from '@/ui/dialog';
 import { Checkbox, Field, Input, Select } from '@/ui/fields';
 import { useToast } from '@/ui/toast';
 
@@ -187,12 +187,12 @@ export function SaveDialog({ prompt, etag, draft, before, number, onClose, onFau
               onChange={({ target }) => setDefault(target.checked)}
             />
           )}
-          <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>{common.action.cancel}</Button>
-            <Button kind="primary" busy={save.isPending} onClick={() => save.mutate(etag)}>
-              {texts.saveTitle(number)}
-            </Button>
-          </div>
+          <DialogButtons
+            onCancel={onClose}
+            submit={texts.saveTitle(number)}
+            onSubmit={() => save.mutate(etag)}
+            busy={save.isPending}
+          />
         </>
       )}
     </Dialog>
@@ -255,12 +255,7 @@ export function RenameDialog({ prompt, etag, onClose }: RenameDialogProps) {
           )}
         </Field>
         <CollectionField workspace={prompt.workspace_id} value={collection} onChange={setCollection} />
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>{common.action.cancel}</Button>
-          <Button kind="primary" type="submit" busy={save.isPending}>
-            {common.action.save}
-          </Button>
-        </div>
+        <DialogButtons onCancel={onClose} busy={save.isPending} />
       </form>
     </Dialog>
   );

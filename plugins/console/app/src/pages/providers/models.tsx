@@ -5,11 +5,10 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { versioned } from '@/resource/declaration';
-import { common } from '@/texts/common';
 import { providers as texts } from '@/texts/providers';
 import { Button, IconButton } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
-import { Confirm, Dialog } from '@/ui/dialog';
+import { Confirm, Dialog, DialogButtons } from '@/ui/dialog';
 import { Field, Input, Switch } from '@/ui/fields';
 import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
@@ -240,12 +239,7 @@ function ModelDialog({ model, onClose, onSave }: ModelDialogProps) {
             {save.error.message}
           </p>
         )}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>{common.action.cancel}</Button>
-          <Button kind="primary" type="submit" busy={save.isPending}>
-            {common.action.save}
-          </Button>
-        </div>
+        <DialogButtons onCancel={onClose} busy={save.isPending} />
       </form>
     </Dialog>
   );

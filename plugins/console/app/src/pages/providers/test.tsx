@@ -9,7 +9,7 @@ import { duration } from '@/lib/format';
 import { common } from '@/texts/common';
 import { providers as texts } from '@/texts/providers';
 import { Button } from '@/ui/button';
-import { Dialog } from '@/ui/dialog';
+import { Dialog, DialogButtons } from '@/ui/dialog';
 import { Field, Input, Select } from '@/ui/fields';
 import { Badge } from '@/ui/small';
 import { useToast } from '@/ui/toast';
@@ -137,12 +137,12 @@ function TestDialog({ name, slugs, models = [], onClose }: TestProps & { readonl
               </>
             )}
           </div>
-          <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>{common.action.close}</Button>
-            <Button kind="primary" type="submit" busy={run.isPending}>
-              {texts.test.run}
-            </Button>
-          </div>
+          <DialogButtons
+            onCancel={onClose}
+            cancel={common.action.close}
+            submit={texts.test.run}
+            busy={run.isPending}
+          />
         </form>
       )}
     </Dialog>
@@ -239,12 +239,12 @@ export function RotateButton({ name, reads, masked, scopes, version, store }: Ro
                 />
               )}
             </Field>
-            <div className="flex justify-end gap-2">
-              <Button onClick={() => setOpen(false)}>{common.action.cancel}</Button>
-              <Button kind="primary" type="submit" busy={rotate.isPending} disabled={secret.trim() === ''}>
-                {texts.rotate.action}
-              </Button>
-            </div>
+            <DialogButtons
+              onCancel={() => setOpen(false)}
+              submit={texts.rotate.action}
+              busy={rotate.isPending}
+              disabled={secret.trim() === ''}
+            />
           </form>
         </Dialog>
       )}

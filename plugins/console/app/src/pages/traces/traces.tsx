@@ -9,12 +9,11 @@ import { filtersOf } from '@/lib/filters';
 import { count, duration, money } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
 import { rangeOf, spanOf, timesOf } from '@/lib/time-range';
-import { common } from '@/texts/common';
 import { traces as texts } from '@/texts/traces';
-import { Button } from '@/ui/button';
 import { DataTable, type Columns } from '@/ui/data-table';
 import { FilterBar } from '@/ui/filter-bar';
 import { Card, Page } from '@/ui/page';
+import { Pager } from '@/ui/pager';
 import { RangePicker } from '@/ui/range-picker';
 import { Badge, Time } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
@@ -88,24 +87,17 @@ export default function Traces() {
                 rowId={({ trace_id: id }) => id}
                 onOpen={({ trace_id: id }) => void navigate({ to: '/traces/$id', params: { id } })}
                 footer={
-                  <div className="flex items-center justify-end gap-2 p-2">
-                    <span className="text-soft">
-                      {texts.page(
-                        count(page * pageSize + 1),
-                        count(page * pageSize + data.length),
-                        count(total),
-                      )}
-                    </span>
-                    <Button disabled={page === 0} onClick={() => change({ page })}>
-                      {common.action.previous}
-                    </Button>
-                    <Button
-                      disabled={(page + 1) * pageSize >= total}
-                      onClick={() => change({ page: page + 2 })}
-                    >
-                      {common.action.next}
-                    </Button>
-                  </div>
+                  <Pager
+                    page={page}
+                    isLast={(page + 1) * pageSize >= total}
+                    onPage={(next) => change({ page: next + 1 })}
+                  >
+                    {texts.page(
+                      count(page * pageSize + 1),
+                      count(page * pageSize + data.length),
+                      count(total),
+                    )}
+                  </Pager>
                 }
               />
             )

@@ -19,7 +19,7 @@ describe('the playground', () => {
     for (const column of [one, two]) {
       await column.getByText('Status').waitFor();
       await column.getByText('Tokens in, out').waitFor();
-      await column.getByText('Log entry').waitFor();
+      await column.getByText('Log entry', { exact: true }).waitFor();
       await column.getByRole('button', { name: 'Go on with this answer' }).waitFor();
     }
     await one.getByRole('button', { name: 'Go on with this answer' }).click();
@@ -43,7 +43,7 @@ describe('the playground', () => {
     await page.getByRole('button', { name: 'Run' }).click();
     const column = page.getByRole('region', { name: 'Column 1' });
     await column.getByText(`You said: "${markup}".`).waitFor();
-    await column.getByText('Log entry').waitFor();
+    await column.getByText('Log entry', { exact: true }).waitFor();
     assert.equal(await page.locator('img[src="x"], main script').count(), 0);
     assert.notEqual(await page.title(), 'owned');
     assert.deepEqual(asked, []);
@@ -105,7 +105,7 @@ describe('the playground', () => {
     assert.deepEqual(prompt.parameters, { top_p: 0.8, temperature: 0.5, max_tokens: 70 });
     assert.deepEqual(prompt.tools, [own]);
     assert.equal(prompt.tool_choice, 'none');
-    await page.getByText('Log entry').waitFor();
+    await page.getByText('Log entry', { exact: true }).waitFor();
     const again = await eventually(async () => {
       const { data: sent } = await gateway.api('GET', '/logs?include=bodies&page_size=50');
       return sent.find(
@@ -158,7 +158,7 @@ describe('the playground', () => {
     assert.ok(!(await explain.isChecked()));
     await explain.check();
     await page.getByRole('button', { name: 'Run' }).click();
-    await page.getByText('Log entry').waitFor();
+    await page.getByText('Log entry', { exact: true }).waitFor();
     await page.getByRole('definition').getByRole('link').click();
     await page.getByRole('tab', { name: /Attempts/ }).click();
     await page.getByRole('heading', { name: 'Decisions' }).waitFor();
@@ -196,7 +196,7 @@ describe('the playground', () => {
     await column.getByText('The tool returned: "14 °C <b>"').waitFor();
     await page.getByText('Result of get_weather', { exact: true }).waitFor();
     assert.equal(await page.getByLabel('Text 3').inputValue(), '14 °C <b>');
-    await column.getByText('Log entry').waitFor();
+    await column.getByText('Log entry', { exact: true }).waitFor();
     const id = await eventually(async () => {
       const { data } = await gateway.api('GET', '/logs?ai_model=mock-gpt&include=bodies&page_size=50');
       return data.find((one: { request: { body: { messages?: unknown[] } } }) =>

@@ -4,7 +4,6 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { palettePng } from '../../scripts/palette-png.ts';
 import { type McpServer, startMcpServer } from '../kit/mcp-server.ts';
 import { eventually } from '../kit/process-kit.ts';
 import { consoleConfig, openWindow, seedDemo, useConsole } from './console-kit.ts';
@@ -324,7 +323,7 @@ describe('pictures of the console', () => {
         await page.locator(look === 'dark' ? 'html.dark' : 'html:not(.dark)').waitFor();
         const picture = await page.screenshot({ animations: 'disabled' });
         assert.ok(picture.length > leastBytes, `${name}, ${look}: ${picture.length} bytes`);
-        if (kept !== undefined) await writeFile(path.join(kept, `${name}-${look}.png`), palettePng(picture));
+        if (kept !== undefined) await writeFile(path.join(kept, `${name}-${look}.png`), picture);
       }
     });
 });

@@ -42,7 +42,7 @@ const narrow = [
 ];
 
 /**
- * What is wrong with the sizes of the page that is shown: it scrolls sideways, a target is smaller than 24 px (WCAG 2.5.8;
+ * The faults of size on the page that is shown: it scrolls sideways, a target is smaller than 24 px (WCAG 2.5.8;
  * links within sentences excepted), or a text is cut and the pointer does not tell the whole.
  */
 function misfits(page: Page): Promise<readonly string[]> {

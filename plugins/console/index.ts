@@ -69,7 +69,7 @@ export default definePlugin({
       if (context.method === 'POST') {
         const { credential } = await readBody(context);
         const begun = sessions.begin(credential.trim(), origin, keyMs);
-        // What is left of another sign-in would renew a session of another user when this one ends.
+        // Cookies left of another sign-in would renew that user's session when this one ends.
         return json({ session: shownSession(begun.session) }, [
           ...begun.headers,
           ...(signIn?.over(origin) ?? []),

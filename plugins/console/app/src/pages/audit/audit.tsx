@@ -1,9 +1,10 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { pageOf, useAddressTexts } from '@/lib/address';
 import { zoneName } from '@/lib/format';
+import { useUserNames } from '@/lib/names';
 import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
@@ -181,15 +182,23 @@ function kindText(kinds: string): string {
   return parts.length === 0 ? text : texts.withParts(text);
 }
 
-/** Names, by their ids, of the actors of all entries that were shown so far: one that is chosen leaves the others to choose. */
+/**
+ * Actors to choose, by their ids, in the order of their names: people, and those of all entries that were shown so far,
+ * such as keys. One that is chosen leaves the others to choose.
+ */
 function useActors(records: readonly Entry[] | undefined): ReadonlyMap<string, string> {
+  const people = useUserNames();
   const [seen, setSeen] = useState<ReadonlyMap<string, string>>(new Map());
   useEffect(() => {
     if (records === undefined) return;
     const own = records.map((one) => [one.user_id, one.user_name || one.user_id] as const);
     setSeen((before) => new Map([...before, ...own.filter(([id]) => id !== '')]));
   }, [records]);
-  return seen;
+  return useMemo(() => {
+    const all = new Map([...people, ...seen]);
+    all.delete('');
+    return new Map([...all].sort(([, one], [, other]) => one.localeCompare(other)));
+  }, [people, seen]);
 }
 
 interface FiltersProps {

@@ -387,14 +387,14 @@ interface BoundedFetch {
 /** Requests of one conversation with an authorization server; each is bounded, and none goes to a closed address. */
 function boundedFetch(guarded: GuardedFetch): BoundedFetch {
   let status = 0;
-  let last = Buffer.alloc(0);
+  let last: Uint8Array = new Uint8Array();
   return {
     get status() {
       return status;
     },
     document() {
       try {
-        const value: unknown = JSON.parse(last.toString('utf8'));
+        const value: unknown = JSON.parse(Buffer.from(last).toString('utf8'));
         return isJsonObject(value) ? value : {};
       } catch {
         return {};
@@ -416,7 +416,7 @@ function boundedFetch(guarded: GuardedFetch): BoundedFetch {
       });
       const received = await answer;
       status = received.status;
-      last = Buffer.from(received.body);
+      last = received.body;
       if (status < 200 || status > 599)
         throw new GatewayError('fetch_failed', 'The server answers a status that HTTP does not have.');
       return new Response(bodiless.has(status) ? null : new Uint8Array(received.body), { status });

@@ -115,7 +115,7 @@ export async function startAuthorizationServer(
       clientCredentials: { enabled: true },
       rpInitiatedLogout: {
         enabled: options.endsSessions ?? true,
-        logoutSource(context: any, form: string) {
+        logoutSource(context: { body: unknown }, form: string) {
           context.body = `<!doctype html><title>Sign out</title>${form}
             <button type="submit" form="op.logoutForm" name="logout" value="yes">Yes, sign me out</button>`;
         },

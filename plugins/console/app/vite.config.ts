@@ -3,7 +3,7 @@ import react from '@vitejs/plugin-react';
 import { defineConfig, loadEnv, type Plugin } from 'vite';
 
 const sources = new URL('./src', import.meta.url).pathname;
-/** That of the texts: `en`, whose modules stand in `src/texts`, or the name of a folder there. */
+/** Language of the texts: `en`, whose modules stand in `src/texts`, or the name of a folder there. */
 const { WEIR_CONSOLE_LANGUAGE: language = 'en' } = loadEnv('', '.', 'WEIR_CONSOLE_');
 if (!/^[a-z]{2,3}(-[A-Za-z0-9]+)*$/.test(language))
   throw new Error(`WEIR_CONSOLE_LANGUAGE is ${JSON.stringify(language)}: expected a language such as "de".`);

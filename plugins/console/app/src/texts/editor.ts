@@ -11,7 +11,7 @@ export const editor = {
     to: 'to',
     'folded code': 'folded lines',
     unfold: 'Unfold',
-    'Selection deleted': 'What was selected is deleted.',
+    'Selection deleted': 'The selection is deleted.',
     'Control character': 'Control character',
     close: 'Close',
   },

@@ -2,35 +2,16 @@ import { parseArgs } from 'node:util';
 import { listWords } from '../../base/did-you-mean.ts';
 import {
   type AdministrationCommand,
-  administrationUsage,
   type BackupCommand,
-  backupUsage,
-  costUsage,
   type ExplainCommand,
-  explainUsage,
   type JournalCommand,
-  journalUsage,
-  readAdministrationArguments,
-  readBackupArguments,
   type PluginCommand,
-  pluginUsage,
-  readExplainArguments,
-  readJournalArguments,
-  readPluginArguments,
-  readReconcileArguments,
-  readRepriceArguments,
   type ReconcileCommand,
   type RepriceCommand,
+  storeCommands,
 } from './command-arguments.ts';
-import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
-import {
-  type ApplyCommand,
-  applyUsage,
-  type PlanCommand,
-  planUsage,
-  readApplyArguments,
-  readPlanArguments,
-} from './change-arguments.ts';
+import { benchArguments, type BenchCommand } from './bench-arguments.ts';
+import { type ApplyCommand, changeCommands, type PlanCommand } from './change-arguments.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Version of the package; `weir --version` prints it. */
@@ -90,20 +71,6 @@ export type Command =
   | RepriceCommand
   | { readonly name: 'help'; readonly problem?: string; readonly topic?: HelpTopic };
 
-/** A command with a help text of its own. */
-type HelpTopic =
-  | 'journal'
-  | 'explain'
-  | 'plan'
-  | 'apply'
-  | 'plugin'
-  | 'bench'
-  | 'clickhouse'
-  | AdministrationCommand['name']
-  | BackupCommand['name']
-  | ReconcileCommand['name']
-  | RepriceCommand['name'];
-
 /** Upper bound of `server.drain_delay_ms`. */
 const longestDrainDelayMs = 300_000;
 
@@ -156,19 +123,9 @@ const clickHouseUsage = `weir clickhouse: the tables of logs and analytics on a 
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  const own = {
-    journal: journalUsage,
-    explain: explainUsage,
-    plan: planUsage,
-    apply: applyUsage,
-    plugin: pluginUsage,
-    bench: benchUsage,
-    clickhouse: clickHouseUsage,
-  };
-  const imports = { import: `${administrationUsage.import}\n\n${importFromUsage}` };
-  return { ...own, ...administrationUsage, ...imports, ...backupUsage, ...costUsage, all: usage }[
-    topic ?? 'all'
-  ];
+  if (topic === undefined) return usage;
+  const { usage: own } = topics[topic];
+  return topic === 'import' ? `${own}\n\n${importFromUsage}` : own;
 }
 
 /** The script that completes the commands in a shell. */
@@ -242,34 +199,20 @@ export function readArguments(
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the rest of the command line for each command with a help text of its own. Each reader throws the reason for
- * unclear input.
- */
-const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
-  journal: (args, env) => readJournalArguments(args, placeOf(env)),
-  explain: (args, env) => readExplainArguments(args, nonEmpty(env['WEIR_CONFIG'])),
-  plan: (args, env) => readPlanArguments(args, { ...placeOf(env), key: nonEmpty(env['WEIR_ADMIN_KEY']) }),
-  apply: (args, env) => readApplyArguments(args, { ...placeOf(env), key: nonEmpty(env['WEIR_ADMIN_KEY']) }),
-  plugin: (args) => readPluginArguments(args),
-  bench: (args, env) => readBenchArguments(args, placeOf(env).config),
-  clickhouse: (args, env) => readClickHouseArguments(args, placeOf(env).config),
-  export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
-  import: (args, env) => {
-    const from = importSourceOf(args);
-    return from === undefined
-      ? readAdministrationArguments('import', args, placeOf(env))
-      : readImportFromArguments(from, args.slice(1));
-  },
-  audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
-  backup: (args, env) => readBackupArguments('backup', args, placeOf(env)),
-  restore: (args, env) => readBackupArguments('restore', args, placeOf(env)),
-  reconcile: (args, env) => readReconcileArguments(args, placeOf(env)),
-  reprice: (args, env) => readRepriceArguments(args, placeOf(env)),
-  'rotate-secrets': (args, env) => readAdministrationArguments('rotate-secrets', args, placeOf(env)),
+/** Commands with a help text of their own. Each reader throws the reason for unclear input. */
+const topics = {
+  ...storeCommands,
+  ...changeCommands,
+  bench: benchArguments,
+  clickhouse: { usage: clickHouseUsage, read: readClickHouseArguments },
 };
 
-function readClickHouseArguments(args: readonly string[], config: string | undefined): ClickHouseCommand {
+type HelpTopic = keyof typeof topics;
+
+function readClickHouseArguments(
+  args: readonly string[],
+  { config }: { readonly config: string | undefined },
+): ClickHouseCommand {
   const { positionals, values } = parseArgs({
     args: [...args],
     options: { config: { type: 'string' }, 'one-server': { type: 'boolean' } },
@@ -281,7 +224,7 @@ function readClickHouseArguments(args: readonly string[], config: string | undef
 }
 
 function isTopic(name: string): name is HelpTopic {
-  return Object.hasOwn(readers, name);
+  return Object.hasOwn(topics, name);
 }
 
 /** These commands run without further arguments; the others print their help. */
@@ -291,7 +234,9 @@ function withTopic(topic: HelpTopic, args: readonly string[], env: Environment):
   const isQuestion = args.includes('--help') || args.includes('-h');
   if (isQuestion || (args.length === 0 && !standsAlone.has(topic))) return { name: 'help', topic };
   try {
-    return readers[topic](args, env);
+    const from = topic === 'import' ? importSourceOf(args) : undefined;
+    if (from !== undefined) return readImportFromArguments(from, args.slice(1));
+    return topics[topic].read(args, { ...placeOf(env), key: nonEmpty(env['WEIR_ADMIN_KEY']) });
   } catch (error) {
     return { name: 'help', topic, problem: messageOf(error) };
   }

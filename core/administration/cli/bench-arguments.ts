@@ -44,7 +44,7 @@ const defaults = { seconds: 4, rate: 1000, connections: 32 } as const;
 const mostHeaders = 32;
 const slugPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
-export const benchUsage = `weir bench: cost of your configuration on this machine, beside a bare proxy and other gateways
+const benchUsage = `weir bench: cost of your configuration on this machine, beside a bare proxy and other gateways
 
   weir bench [--config FILE] [--seconds N] [--rate N] [--connections N] [--no-streams] [--out DIR] [--api-key KEY]
              [--provider SLUG]... [--header 'NAME: VALUE']... [--keep-storage] [--peers none|NAME,...]
@@ -77,8 +77,10 @@ export const benchUsage = `weir bench: cost of your configuration on this machin
 
   Ends with 1 if the gateway does not start or refuses a request of the bench.`;
 
-/** Reads the arguments of `bench`. Throws an error with the reason for unclear input. */
-export function readBenchArguments(args: readonly string[], config: string | undefined): BenchCommand {
+function readBenchArguments(
+  args: readonly string[],
+  { config }: { readonly config: string | undefined },
+): BenchCommand {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -163,3 +165,6 @@ function peersOf(text: string | undefined): readonly PeerName[] | undefined {
     return known;
   });
 }
+
+/** The help of `bench`, and the reader of its arguments, which throws the reason for unclear input. */
+export const benchArguments = { usage: benchUsage, read: readBenchArguments };

@@ -24,7 +24,7 @@ export interface PlanCommand extends GatewayPlace {
 
 const maxRequests = 100_000;
 
-export const planUsage = `weir plan: shows what a new configuration changes for recorded requests, without sending any
+const planUsage = `weir plan: shows what a new configuration changes for recorded requests, without sending any
 
   weir plan --config NEW [--current FILE] [--since 1h] [--limit N] [--format text|json]
             [--data DIR] [--url URL] [--key KEY]
@@ -49,8 +49,7 @@ interface Defaults {
   readonly key: string | undefined;
 }
 
-/** Reads the arguments of `plan`. Throws an error with the reason for unclear input. */
-export function readPlanArguments(args: readonly string[], defaults: Defaults): PlanCommand {
+function readPlanArguments(args: readonly string[], defaults: Defaults): PlanCommand {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
     args: [...args],
@@ -99,7 +98,7 @@ export interface ApplyCommand extends GatewayPlace {
   readonly rules: { readonly share?: number; readonly duration_s?: number; readonly min_requests?: number };
 }
 
-export const applyUsage = `weir apply: lets a new configuration serve a share of the requests, and keeps it or takes it back
+const applyUsage = `weir apply: lets a new configuration serve a share of the requests, and keeps it or takes it back
 
   weir apply --config NEW [--canary 10%] [--for 5m] [--min-requests N] [--url URL] [--key KEY] [--current FILE]
 
@@ -117,8 +116,7 @@ export const applyUsage = `weir apply: lets a new configuration serve a share of
   Ends with 0 when it is the configuration, with 3 when it was taken back, and with 1 when it could not be tried. See
   docs/safe-change.md.`;
 
-/** Reads the arguments of `apply`. Throws an error with the reason for unclear input. */
-export function readApplyArguments(args: readonly string[], defaults: Defaults): ApplyCommand {
+function readApplyArguments(args: readonly string[], defaults: Defaults): ApplyCommand {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
     args: [...args],
@@ -144,3 +142,9 @@ export function readApplyArguments(args: readonly string[], defaults: Defaults):
     },
   };
 }
+
+/** The help of each command, and the reader of its arguments, which throws the reason for unclear input. */
+export const changeCommands = {
+  plan: { usage: planUsage, read: readPlanArguments },
+  apply: { usage: applyUsage, read: readApplyArguments },
+};

@@ -23,7 +23,7 @@ export type JournalCommand =
       readonly table: JournalTable | undefined;
     };
 
-export const journalUsage = `weir journal: log rows on disk that wait for the analytics store
+const journalUsage = `weir journal: log rows on disk that wait for the analytics store
 
   weir journal status [--data DIR] [--json]    print segments, rows, bytes, the oldest row, quarantine, the size limit
                                                and its effects (shed rows, blocked requests); read-only
@@ -46,11 +46,7 @@ export const journalUsage = `weir journal: log rows on disk that wait for the an
   The table of a row comes from its quarantine entry, from --table, or from a file name that begins with requests-,
   bodies- or feedback-. WEIR_DATA and WEIR_CONFIG name the data folder and the configuration.`;
 
-/** Reads the arguments of `journal`. Throws an error with the reason for unclear input. */
-export function readJournalArguments(
-  args: readonly string[],
-  defaults: { readonly data: string; readonly config: string | undefined },
-): JournalCommand {
+function readJournalArguments(args: readonly string[], defaults: StorePlace): JournalCommand {
   const [action, ...rest] = args;
   const shared = { data: { type: 'string' }, json: { type: 'boolean' } } as const;
   if (action === 'status' || action === 'verify') {
@@ -100,7 +96,7 @@ export interface ExplainCommand {
   readonly json: boolean;
 }
 
-export const explainUsage = `weir explain: shows how a config routes a request, without sending anything
+const explainUsage = `weir explain: shows how a config routes a request, without sending anything
 
   weir explain --config X --request FILE [--file CONFIGURATION] [--json]
 
@@ -112,8 +108,7 @@ export const explainUsage = `weir explain: shows how a config routes a request, 
   Prints the decision of each branch with its reason, the order of attempts with their settings, and the next target after
   a failure. Ends with 1 if the config, the configuration or the request cannot be used.`;
 
-/** Reads the arguments of `explain`. Throws an error with the reason for unclear input. */
-export function readExplainArguments(args: readonly string[], file: string | undefined): ExplainCommand {
+function readExplainArguments(args: readonly string[], { config: file }: StorePlace): ExplainCommand {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -137,8 +132,7 @@ export type BackupCommand =
 const passphrase = `  The passphrase (12 characters or more) comes from WEIR_BACKUP_PASSPHRASE, or from the first line of standard input. A
   backup cannot be restored without it: keep it apart from the file.`;
 
-/** The help of both. */
-export const backupUsage = {
+const backupUsage = {
   backup: `weir backup: writes all administration data to one file, while the gateway runs
 
   weir backup --out FILE [--config FILE] [--data DIR]
@@ -159,8 +153,7 @@ ${passphrase}`,
 ${passphrase}`,
 } as const;
 
-/** Reads the arguments of the command. Throws an error with the reason for unclear input. */
-export function readBackupArguments(
+function readBackupArguments(
   name: BackupCommand['name'],
   args: readonly string[],
   defaults: StorePlace,
@@ -204,8 +197,7 @@ export type AdministrationCommand =
 const common = `  The command uses the store of storage.resources: [--config FILE] (WEIR_CONFIG), and for the embedded store [--data DIR]
   (WEIR_DATA), which no gateway may use at the same time. With a PostgreSQL server, gateways may keep running.`;
 
-/** The help of each of them. */
-export const administrationUsage = {
+const administrationUsage = {
   export: `weir export: prints the content of the store as YAML, without its audit trails
 
   weir export [--out FILE] [--organisation ID]
@@ -244,8 +236,7 @@ ${common}`,
 ${common}`,
 } as const;
 
-/** Reads the arguments of the command. Throws an error with the reason for unclear input. */
-export function readAdministrationArguments(
+function readAdministrationArguments(
   name: AdministrationCommand['name'],
   args: readonly string[],
   defaults: StorePlace,
@@ -280,29 +271,19 @@ export function readAdministrationArguments(
   return { name, ...placeOf(values), file, replace: values.replace ?? false };
 }
 
-/** `weir reconcile` with a provider's file. */
-export type ReconcileBillsCommand = StorePlace & {
-  readonly name: 'reconcile';
-  readonly compares: 'bills';
-  readonly provider: Biller;
-  /** The provider's file. */
-  readonly file: string;
-  /** `YYYY-MM-DD`, both included; undefined: the first and the last day of the file. */
-  readonly from: string | undefined;
-  readonly to: string | undefined;
-  readonly json: boolean;
-};
-
-/** `weir reconcile --budgets`. */
-export type ReconcileBudgetsCommand = StorePlace & {
-  readonly name: 'reconcile';
-  readonly compares: 'budgets';
-  readonly isDryRun: boolean;
-  readonly json: boolean;
-};
-
-/** `weir reconcile`. */
-export type ReconcileCommand = ReconcileBillsCommand | ReconcileBudgetsCommand;
+/** `weir reconcile` with a provider's file, or with `--budgets`. */
+export type ReconcileCommand = StorePlace & { readonly name: 'reconcile'; readonly json: boolean } & (
+    | {
+        readonly compares: 'bills';
+        readonly provider: Biller;
+        /** The provider's file. */
+        readonly file: string;
+        /** `YYYY-MM-DD`, both included; undefined: the first and the last day of the file. */
+        readonly from: string | undefined;
+        readonly to: string | undefined;
+      }
+    | { readonly compares: 'budgets'; readonly isDryRun: boolean }
+  );
 
 /** `weir reprice`. */
 export type RepriceCommand = StorePlace & {
@@ -320,8 +301,7 @@ export type RepriceCommand = StorePlace & {
 const costStore = `  The command uses the store of storage.analytics: [--config FILE] (WEIR_CONFIG), and for the embedded store [--data DIR]
   (WEIR_DATA), which no gateway may use at the same time. With a ClickHouse server, gateways may keep running.`;
 
-/** Help texts of the commands about costs. */
-export const costUsage = {
+const costUsage = {
   reconcile: `weir reconcile: compares billed costs of a provider with recorded costs, by day (UTC) and model
 
   weir reconcile --provider openai|anthropic|bedrock --file FILE [--from DAY] [--to DAY] [--json]
@@ -363,8 +343,7 @@ ${costStore}`,
 ${costStore}`,
 } as const;
 
-/** Reads the arguments of `reconcile`. Throws an error with the reason for unclear input. */
-export function readReconcileArguments(args: readonly string[], defaults: StorePlace): ReconcileCommand {
+function readReconcileArguments(args: readonly string[], defaults: StorePlace): ReconcileCommand {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
     args: [...args],
@@ -396,8 +375,7 @@ export function readReconcileArguments(args: readonly string[], defaults: StoreP
   };
 }
 
-/** Reads the arguments of `reprice`. Throws an error with the reason for unclear input. */
-export function readRepriceArguments(args: readonly string[], defaults: StorePlace): RepriceCommand {
+function readRepriceArguments(args: readonly string[], defaults: StorePlace): RepriceCommand {
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;
   const { values } = parseArgs({
@@ -443,7 +421,7 @@ export type PluginCommand =
       readonly options: Readonly<Record<string, unknown>> | undefined;
     };
 
-export const pluginUsage = `weir plugin: for authors of plugins (docs/plugins.md)
+const pluginUsage = `weir plugin: for authors of plugins (docs/plugins.md)
 
   weir plugin new NAME                     make a folder NAME with a plugin, its test, types and a configuration
   weir plugin test FILE [--options JSON]   run it in a gateway: each wire, whole and streamed, the answer cut at every
@@ -453,8 +431,7 @@ export const pluginUsage = `weir plugin: for authors of plugins (docs/plugins.md
 
   JSON is an object: --options '{ "words": ["Initech"] }'.`;
 
-/** Reads the arguments of `plugin`. Throws an error with the reason for unclear input. */
-export function readPluginArguments(args: readonly string[]): PluginCommand {
+function readPluginArguments(args: readonly string[]): PluginCommand {
   const { values, positionals } = parseArgs({
     args: [...args],
     options: { options: { type: 'string' }, prompt: { type: 'string' }, answer: { type: 'string' } },
@@ -488,3 +465,28 @@ function objectOf(text: string): Readonly<Record<string, unknown>> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
   throw new Error('--options is no JSON object. Write it as \'{ "name": "value" }\'.');
 }
+
+const administration = (name: AdministrationCommand['name']) => ({
+  usage: administrationUsage[name],
+  read: (args: readonly string[], defaults: StorePlace) => readAdministrationArguments(name, args, defaults),
+});
+
+const backup = (name: BackupCommand['name']) => ({
+  usage: backupUsage[name],
+  read: (args: readonly string[], defaults: StorePlace) => readBackupArguments(name, args, defaults),
+});
+
+/** The help of each command, and the reader of its arguments, which throws the reason for unclear input. */
+export const storeCommands = {
+  journal: { usage: journalUsage, read: readJournalArguments },
+  explain: { usage: explainUsage, read: readExplainArguments },
+  plugin: { usage: pluginUsage, read: readPluginArguments },
+  export: administration('export'),
+  import: administration('import'),
+  audit: administration('audit'),
+  'rotate-secrets': administration('rotate-secrets'),
+  backup: backup('backup'),
+  restore: backup('restore'),
+  reconcile: { usage: costUsage.reconcile, read: readReconcileArguments },
+  reprice: { usage: costUsage.reprice, read: readRepriceArguments },
+};

@@ -11,12 +11,7 @@ import { FileMistake } from '../costs/file-mistake.ts';
 import type { BilledCost, Biller } from '../costs/billed-costs.ts';
 import { readBilled } from '../costs/read-billed.ts';
 import type { RowPrices } from '../costs/row-prices.ts';
-import type {
-  ReconcileBillsCommand,
-  ReconcileBudgetsCommand,
-  ReconcileCommand,
-  StorePlace,
-} from './command-arguments.ts';
+import type { ReconcileCommand, StorePlace } from './command-arguments.ts';
 import { alignColumns } from './in-columns.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
@@ -42,12 +37,15 @@ export interface CostTools {
   /** `atCosts` that also opens the resources store. */
   atRows(place: StorePlace, use: (place: RowsPlace) => Promise<number>): Promise<number>;
   /** Compares the counts of usage limits with the request rows. */
-  compareBudgets(command: ReconcileBudgetsCommand): Promise<BudgetComparison>;
+  compareBudgets(command: Budgets): Promise<BudgetComparison>;
   /** The signal aborts when the operator interrupts; a second interrupt ends the process at once. */
   untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T>;
   print(text: string): void;
   complain(text: string): void;
 }
+
+type Bills = Extract<ReconcileCommand, { readonly compares: 'bills' }>;
+type Budgets = Extract<ReconcileCommand, { readonly compares: 'budgets' }>;
 
 interface Days {
   /** `YYYY-MM-DD`, both included. */
@@ -86,7 +84,7 @@ export async function runReconcileCommand(command: ReconcileCommand, tools: Cost
   }
 }
 
-async function billedOf({ provider, file }: ReconcileBillsCommand): Promise<BilledFile> {
+async function billedOf({ provider, file }: Bills): Promise<BilledFile> {
   try {
     return await readBilled(provider, path.resolve(file));
   } catch (error) {
@@ -96,7 +94,7 @@ async function billedOf({ provider, file }: ReconcileBillsCommand): Promise<Bill
   }
 }
 
-function daysOf({ from, to, file }: ReconcileBillsCommand, { costs }: BilledFile): Days {
+function daysOf({ from, to, file }: Bills, { costs }: BilledFile): Days {
   const days = costs.map(({ day }) => day).sort();
   const [first, last] = [from ?? days[0], to ?? days.at(-1)];
   if (first === undefined || last === undefined)
@@ -108,7 +106,7 @@ function daysOf({ from, to, file }: ReconcileBillsCommand, { costs }: BilledFile
 }
 
 interface Report {
-  readonly command: ReconcileBillsCommand;
+  readonly command: Bills;
   readonly days: Days;
   readonly file: BilledFile;
   readonly comparison: CostComparison;
@@ -116,10 +114,7 @@ interface Report {
   readonly leftOut: number;
 }
 
-function budgetsText(
-  { compared, differences, leftOut }: BudgetComparison,
-  { isDryRun }: ReconcileBudgetsCommand,
-): string {
+function budgetsText({ compared, differences, leftOut }: BudgetComparison, { isDryRun }: Budgets): string {
   const rows = differences.map((one) => {
     const said = isDryRun ? '' : one.isCorrected ? 'corrected' : 'changed meanwhile';
     const shown = (amount: number): string => String(shownUnits(amount, one.unit));

@@ -1,18 +1,8 @@
-import type { Static } from 'typebox';
 import { rotationOf, showRotation } from '../../organisation/key-rotation.ts';
 import { rateLimitsOf, showUsageLimit, usageLimitOf } from '../../organisation/limits.ts';
 import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../ports/people.ts';
 import type { ApiKeyRecord, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
-import type {
-  ExportedInvite,
-  ExportedKey,
-  ExportedMapping,
-  ExportedMember,
-  ExportedOverrides,
-  ExportedSettings,
-  ExportedUser,
-  ExportedWorkspace,
-} from './export-schema.ts';
+import type { ExportedOrganisationData as Shown } from './export-schema.ts';
 import {
   defaultSecurity,
   type DefaultGuardrails,
@@ -23,7 +13,7 @@ import {
   type WorkspaceSettings,
 } from '../../ports/organisation-settings.ts';
 
-// Each pair is an inverse. The order of members is that of the file.
+// The order of members is that of the file.
 
 interface Dated {
   readonly createdAt: number;
@@ -95,7 +85,7 @@ function readDefaults({
 }
 
 /** A workspace in the file's form. */
-export function showWorkspace(record: WorkspaceRecord): Static<typeof ExportedWorkspace> {
+function showWorkspace(record: WorkspaceRecord): Shown['workspaces'][number] {
   return {
     id: record.id,
     slug: record.slug,
@@ -112,10 +102,7 @@ export function showWorkspace(record: WorkspaceRecord): Static<typeof ExportedWo
 }
 
 /** A workspace of the file. */
-export function readWorkspace(
-  shown: Static<typeof ExportedWorkspace>,
-  organisationId: string,
-): WorkspaceRecord {
+function readWorkspace(shown: Shown['workspaces'][number], organisationId: string): WorkspaceRecord {
   return {
     id: shown.id,
     organisationId,
@@ -133,7 +120,7 @@ export function readWorkspace(
 }
 
 /** A service key in the file's form. */
-export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
+function showKey(record: ApiKeyRecord): Shown['keys'][number] {
   const { workspaceId, userId, usageLimits, defaults, expiresAt, rotation } = record;
   const { allowConfigOverride: override, logBodies } = defaults;
   return {
@@ -166,7 +153,7 @@ export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
 }
 
 /** A service key of the file. */
-export function readKey(shown: Static<typeof ExportedKey>, organisationId: string): ApiKeyRecord {
+function readKey(shown: Shown['keys'][number], organisationId: string): ApiKeyRecord {
   const { usage_limits: usage, expires_at: expires, rotation_policy: policy } = shown;
   const { allow_config_override: override, log_bodies: logBodies } = shown.defaults;
   return {
@@ -203,31 +190,31 @@ export function readKey(shown: Static<typeof ExportedKey>, organisationId: strin
 }
 
 /** A user in the file's form. */
-export function showUser(record: UserRecord): Static<typeof ExportedUser> {
+function showUser(record: UserRecord): Shown['users'][number] {
   const { id, email, firstName, lastName, role } = record;
   return { id, email, first_name: firstName, last_name: lastName, role, ...datesOf(record) };
 }
 
 /** A user of the file. */
-export function readUser(shown: Static<typeof ExportedUser>, organisationId: string): UserRecord {
+function readUser(shown: Shown['users'][number], organisationId: string): UserRecord {
   const { id, email, first_name: firstName, last_name: lastName, role } = shown;
   return { id, organisationId, email: email.toLowerCase(), firstName, lastName, role, ...readDates(shown) };
 }
 
 /** A membership in the file's form. */
-export function showMember(record: MemberRecord): Static<typeof ExportedMember> {
+function showMember(record: MemberRecord): Shown['members'][number] {
   const { workspaceId, userId, role } = record;
   return { workspace_id: workspaceId, user_id: userId, role, ...datesOf(record) };
 }
 
 /** A membership of the file. */
-export function readMember(shown: Static<typeof ExportedMember>, organisationId: string): MemberRecord {
+function readMember(shown: Shown['members'][number], organisationId: string): MemberRecord {
   const { workspace_id: workspaceId, user_id: userId, role } = shown;
   return { organisationId, workspaceId, userId, role, ...readDates(shown) };
 }
 
 /** A pending invite in the file's form. */
-export function showInvite(record: InviteRecord): Static<typeof ExportedInvite> {
+function showInvite(record: InviteRecord): Shown['invites'][number] {
   return {
     id: record.id,
     email: record.email,
@@ -242,7 +229,7 @@ export function showInvite(record: InviteRecord): Static<typeof ExportedInvite> 
 }
 
 /** A pending invite of the file. */
-export function readInvite(shown: Static<typeof ExportedInvite>, organisationId: string): InviteRecord {
+function readInvite(shown: Shown['invites'][number], organisationId: string): InviteRecord {
   return {
     id: shown.id,
     organisationId,
@@ -260,7 +247,7 @@ export function readInvite(shown: Static<typeof ExportedInvite>, organisationId:
 }
 
 /** A group mapping in the file's form. */
-export function showMapping(record: GroupMappingRecord): Static<typeof ExportedMapping> {
+function showMapping(record: GroupMappingRecord): Shown['group_mappings'][number] {
   const { id, workspaceId, role, groupId, groupName } = record;
   return {
     id,
@@ -272,11 +259,25 @@ export function showMapping(record: GroupMappingRecord): Static<typeof ExportedM
   };
 }
 
-type ShownSecurity = Static<typeof ExportedSettings>['security'];
+/** A group mapping of the file. */
+function readMapping(shown: Shown['group_mappings'][number], organisationId: string): GroupMappingRecord {
+  const { id, workspace_id: workspaceId, role, group_id: groupId = '', group_name: groupName = '' } = shown;
+  return {
+    id,
+    organisationId,
+    workspaceId,
+    role,
+    groupId,
+    groupName,
+    createdAt: Date.parse(shown.created_at),
+  };
+}
+
+type ShownSecurity = NonNullable<Shown['settings']>['security'];
 type ShownRules = ShownSecurity['user_api_keys'];
 
 /** Settings in the file's form; undefined while they are unchanged. */
-export function showSettings(settings: OrganisationSettings): Static<typeof ExportedSettings> | undefined {
+function showSettings(settings: OrganisationSettings): Shown['settings'] {
   if (settings.version === 0) return undefined;
   const { security, overridable, defaults } = settings;
   const { user_api_keys: rules, ...switches } = security;
@@ -288,8 +289,8 @@ export function showSettings(settings: OrganisationSettings): Static<typeof Expo
 }
 
 /** Settings of the file. */
-export function readSettings(
-  shown: Static<typeof ExportedSettings>,
+function readSettings(
+  shown: NonNullable<Shown['settings']>,
 ): Pick<OrganisationSettings, 'security' | 'overridable' | 'defaults'> {
   const { security, overridable, defaults } = shown;
   const { user_api_keys: rules, logging = defaultSecurity.logging, ...switches } = security;
@@ -301,10 +302,10 @@ export function readSettings(
 }
 
 /** Overrides of a workspace in the file's form. */
-export function showOverrides({
+function showOverrides({
   workspaceId,
   overrides,
-}: Pick<WorkspaceSettings, 'workspaceId' | 'overrides'>): Static<typeof ExportedOverrides> {
+}: Pick<WorkspaceSettings, 'workspaceId' | 'overrides'>): Shown['workspace_settings'][number] {
   const { user_api_keys: rules, ...switches } = overrides;
   return {
     workspace_id: workspaceId,
@@ -313,7 +314,7 @@ export function showOverrides({
 }
 
 /** Overrides of a workspace of the file. */
-export function readOverrides({ overrides }: Static<typeof ExportedOverrides>): Partial<SecuritySettings> {
+function readOverrides({ overrides }: Shown['workspace_settings'][number]): Partial<SecuritySettings> {
   const { user_api_keys: rules, ...switches } = overrides;
   return { ...switches, ...(rules !== undefined && { user_api_keys: readRules(rules) }) };
 }
@@ -330,3 +331,15 @@ function showRules({ maxPerWorkspace, defaultDays, maxDays, rotationDays }: User
 function readRules({ maxPerWorkspace, defaultDays, maxDays, rotationDays }: ShownRules): UserKeyRules {
   return { maxPerWorkspace, defaultDays, maxDays, ...(rotationDays !== undefined && { rotationDays }) };
 }
+
+/** The form of each kind of records in the file: `show` makes it, `read` is the inverse. */
+export const exported = {
+  workspace: { show: showWorkspace, read: readWorkspace },
+  key: { show: showKey, read: readKey },
+  user: { show: showUser, read: readUser },
+  member: { show: showMember, read: readMember },
+  invite: { show: showInvite, read: readInvite },
+  mapping: { show: showMapping, read: readMapping },
+  settings: { show: showSettings, read: readSettings },
+  overrides: { show: showOverrides, read: readOverrides },
+};

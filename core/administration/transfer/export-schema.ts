@@ -22,7 +22,7 @@ const ByPhase = Type.Object(
 const guardedDefaults = { ...defaults, guardrails: Type.Optional(ByPhase) };
 
 /** A workspace of an export. */
-export const ExportedWorkspace = Type.Object(
+const ExportedWorkspace = Type.Object(
   {
     id: Id,
     slug: Id,
@@ -40,7 +40,7 @@ export const ExportedWorkspace = Type.Object(
 );
 
 /** A service key of an export. Holds only hashes of its secrets. */
-export const ExportedKey = Type.Object(
+const ExportedKey = Type.Object(
   {
     id: Id,
     type: Type.Union([
@@ -79,7 +79,7 @@ export const ExportedKey = Type.Object(
 );
 
 /** A user of an export. */
-export const ExportedUser = Type.Object(
+const ExportedUser = Type.Object(
   {
     id: Id,
     email: Id,
@@ -92,13 +92,13 @@ export const ExportedUser = Type.Object(
 );
 
 /** A membership of an export. */
-export const ExportedMember = Type.Object(
+const ExportedMember = Type.Object(
   { workspace_id: Id, user_id: Id, role: WorkspaceRole, ...changed },
   strict,
 );
 
 /** A pending invite of an export. Holds only a hash of its token. */
-export const ExportedInvite = Type.Object(
+const ExportedInvite = Type.Object(
   {
     id: Id,
     email: Id,
@@ -114,7 +114,7 @@ export const ExportedInvite = Type.Object(
 );
 
 /** A group mapping of an export. */
-export const ExportedMapping = Type.Object(
+const ExportedMapping = Type.Object(
   {
     id: Id,
     workspace_id: Id,
@@ -161,7 +161,7 @@ const Security = Type.Object(
 );
 
 /** Settings of an organisation and its workspaces. */
-export const ExportedSettings = Type.Object(
+const ExportedSettings = Type.Object(
   {
     security: Security,
     overridable: Type.Array(
@@ -180,7 +180,7 @@ export const ExportedSettings = Type.Object(
 );
 
 /** Overrides of a workspace. */
-export const ExportedOverrides = Type.Object(
+const ExportedOverrides = Type.Object(
   { workspace_id: Id, overrides: Type.Partial(Security, strict) },
   strict,
 );

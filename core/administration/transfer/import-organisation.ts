@@ -1,29 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Resources, ResourcesWriter } from '../../ports/resources.ts';
-import {
-  readInvite,
-  readKey,
-  readMember,
-  readOverrides,
-  readSettings,
-  readUser,
-  readWorkspace,
-  showInvite,
-  showKey,
-  showMapping,
-  showMember,
-  showOverrides,
-  showSettings,
-  showUser,
-  showWorkspace,
-} from './export-records.ts';
-import type { ExportedMapping, ExportedOrganisationData } from './export-schema.ts';
+import { exported } from './export-records.ts';
+import type { ExportedOrganisationData } from './export-schema.ts';
 import { RecordsImport, type ImportedRecords, type RecordsPlace } from './import-records.ts';
 import { ImportTally, withoutDates, type ImportOptions, type ImportReport } from './import-tally.ts';
 import { readOrganisation, type StoredOrganisation } from './stored-organisation.ts';
-import type { Static } from 'typebox';
-import type { GroupMappingRecord } from '../../ports/people.ts';
 
 /** A membership of a user that neither the file nor the store has. `pointer` leads to it within the organisation. */
 export class UnknownMember extends Error {
@@ -143,56 +125,56 @@ class OrganisationImport {
     const stored = this.#stored;
     this.#requireUsers(data);
     await this.#putAll(
-      data.workspaces.map((one) => readWorkspace(one, id)),
+      data.workspaces.map((one) => exported.workspace.read(one, id)),
       stored.workspaces,
       {
         name: 'workspace',
         idOf: (one) => one.id,
-        show: showWorkspace,
+        show: exported.workspace.show,
         insert: (one) => workspaces.insert(one),
         replace: (one, before) => workspaces.replace(this.#after(one, before)),
       },
     );
     await this.#putAll(
-      data.users.map((one) => readUser(one, id)),
+      data.users.map((one) => exported.user.read(one, id)),
       stored.users,
       {
         name: 'user',
         idOf: (one) => one.id,
-        show: showUser,
+        show: exported.user.show,
         insert: (one) => users.insert(one),
         replace: (one, before) => users.replace(this.#after(one, before)),
       },
     );
     await this.#putAll(
-      data.members.map((one) => readMember(one, id)),
+      data.members.map((one) => exported.member.read(one, id)),
       stored.members,
       {
         name: 'member',
         idOf: (one) => `${one.userId} in ${one.workspaceId}`,
-        show: showMember,
+        show: exported.member.show,
         insert: (one) => members.insert(one),
         replace: (one, before) => members.replace(this.#after(one, before)),
       },
     );
     await this.#putAll(
-      data.keys.map((one) => readKey(one, id)),
+      data.keys.map((one) => exported.key.read(one, id)),
       stored.keys,
       {
         name: 'key',
         idOf: (one) => one.id,
-        show: showKey,
+        show: exported.key.show,
         insert: (one) => apiKeys.insert(one),
         replace: (one, before) => apiKeys.replace(this.#after(one, before)),
       },
     );
     await this.#putAll(
-      data.invites.map((one) => readInvite(one, id)),
+      data.invites.map((one) => exported.invite.read(one, id)),
       stored.invites,
       {
         name: 'invite',
         idOf: (one) => one.id,
-        show: (one) => ({ ...showInvite(one), status: one.status }),
+        show: (one) => ({ ...exported.invite.show(one), status: one.status }),
         insert: (one) => invites.insert(one),
         // An invite that was accepted or cancelled meanwhile is not reopened.
         replace: async (one, before) =>
@@ -200,12 +182,12 @@ class OrganisationImport {
       },
     );
     await this.#putAll(
-      data.group_mappings.map((one) => readMapping(one, id)),
+      data.group_mappings.map((one) => exported.mapping.read(one, id)),
       stored.mappings,
       {
         name: 'group mapping',
         idOf: (one) => one.id,
-        show: showMapping,
+        show: exported.mapping.show,
         insert: (one) => groupMappings.insert(one),
         replace: async (one) => {
           await groupMappings.remove(id, one.id);
@@ -247,20 +229,20 @@ class OrganisationImport {
     const { settings } = this.#writer;
     const changed = { organisationId, updatedAt: this.#options.now };
     if (data.settings !== undefined) {
-      const next = { ...readSettings(data.settings), ...changed, version: before.version + 1 };
+      const next = { ...exported.settings.read(data.settings), ...changed, version: before.version + 1 };
       await this.#put('settings', organisationId, {
         isNew: before.version === 0,
-        isEqual: isDeepStrictEqual(data.settings, showSettings(before)),
+        isEqual: isDeepStrictEqual(data.settings, exported.settings.show(before)),
         store: () => settings.replaceOrganisation(next),
       });
     }
     for (const shown of data.workspace_settings) {
       const workspaceId = shown.workspace_id;
       const own = await settings.ofWorkspace(organisationId, workspaceId);
-      const overrides = readOverrides(shown);
+      const overrides = exported.overrides.read(shown);
       await this.#put('workspace settings', workspaceId, {
         isNew: own.version === 0,
-        isEqual: isDeepStrictEqual(shown, showOverrides(own)),
+        isEqual: isDeepStrictEqual(shown, exported.overrides.show(own)),
         store: () =>
           settings.replaceWorkspace({ ...changed, workspaceId, overrides, version: own.version + 1 }),
       });
@@ -280,18 +262,4 @@ class OrganisationImport {
   #after<T extends Dated>(record: T, { createdAt, version }: Dated): T {
     return { ...record, createdAt, updatedAt: this.#options.now, version: version + 1 };
   }
-}
-
-/** A group mapping of the file. */
-function readMapping(shown: Static<typeof ExportedMapping>, organisationId: string): GroupMappingRecord {
-  const { id, workspace_id: workspaceId, role, group_id: groupId = '', group_name: groupName = '' } = shown;
-  return {
-    id,
-    organisationId,
-    workspaceId,
-    role,
-    groupId,
-    groupName,
-    createdAt: Date.parse(shown.created_at),
-  };
 }

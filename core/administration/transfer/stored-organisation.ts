@@ -8,17 +8,7 @@ import type {
 } from '../../ports/resources.ts';
 import type { Page, Paged } from '../../ports/page.ts';
 import { stringify } from 'yaml';
-import {
-  isoOf,
-  showInvite,
-  showKey,
-  showMapping,
-  showMember,
-  showOverrides,
-  showSettings,
-  showUser,
-  showWorkspace,
-} from './export-records.ts';
+import { exported, isoOf } from './export-records.ts';
 import { type ExportedOrganisationData, exportFormat } from './export-schema.ts';
 
 const introduction = `# What a store of Weir holds, without its audit trails: \`weir import FILE\` puts it into another one.
@@ -42,20 +32,20 @@ export function countValues(value: unknown): number {
 
 /** An organisation in the file's form. */
 export function showOrganisation(stored: StoredOrganisation): ExportedOrganisationData {
-  const settings = showSettings(stored.settings);
+  const settings = exported.settings.show(stored.settings);
   const { id, name, createdAt } = stored.organisation;
   return {
     id,
     name,
     created_at: isoOf(createdAt),
     ...(settings !== undefined && { settings }),
-    workspaces: stored.workspaces.map(showWorkspace),
-    workspace_settings: stored.overrides.map(showOverrides),
-    users: stored.users.map(showUser),
-    members: stored.members.map(showMember),
-    keys: stored.keys.map(showKey),
-    invites: stored.invites.filter(({ status }) => status === 'pending').map(showInvite),
-    group_mappings: stored.mappings.map(showMapping),
+    workspaces: stored.workspaces.map(exported.workspace.show),
+    workspace_settings: stored.overrides.map(exported.overrides.show),
+    users: stored.users.map(exported.user.show),
+    members: stored.members.map(exported.member.show),
+    keys: stored.keys.map(exported.key.show),
+    invites: stored.invites.filter(({ status }) => status === 'pending').map(exported.invite.show),
+    group_mappings: stored.mappings.map(exported.mapping.show),
   };
 }
 

@@ -19,15 +19,7 @@ import {
   type ThreadRequest,
   toldError,
 } from './messages.ts';
-import {
-  applyReturn,
-  sentAttempt,
-  sentContext,
-  sentOutcome,
-  sentResponse,
-  type Sight,
-  sightOf,
-} from './sent-context.ts';
+import { applyReturn, PluginSight } from './sent-context.ts';
 
 /** How long a thread may take to load a plugin, in milliseconds. */
 const loadMs = 10_000;
@@ -144,7 +136,7 @@ const steadyMs = 60_000;
 /** One plugin in a thread of its own, which is started again when it ends: makes hooks of it. */
 class IsolatedPlugin {
   readonly #setup: IsolatedPluginSetup;
-  readonly #sight: Sight;
+  readonly #sight: PluginSight;
   #thread: IsolatedThread | undefined;
   /** Resolves when the present thread has created the plugin. */
   #ready: Promise<IsolatedThread> | undefined;
@@ -157,7 +149,7 @@ class IsolatedPlugin {
 
   constructor(setup: IsolatedPluginSetup) {
     this.#setup = setup;
-    this.#sight = sightOf(setup.capabilities);
+    this.#sight = new PluginSight(setup.capabilities);
   }
 
   async start(): Promise<Hooks> {
@@ -256,16 +248,14 @@ class IsolatedPlugin {
     const sight = this.#sight;
     const hooks: Hooks = {
       ...(names.has('admit') && {
-        admit: async (context) =>
-          void applyReturn(await hook('admit', sentContext(context, sight)), { context }),
+        admit: async (context) => void applyReturn(await hook('admit', sight.request(context)), { context }),
       }),
       ...(names.has('request') && {
-        request: async (context) =>
-          applyReturn(await hook('request', sentContext(context, sight)), { context }),
+        request: async (context) => applyReturn(await hook('request', sight.request(context)), { context }),
       }),
       ...(names.has('attempt') && {
         attempt: async (context) =>
-          applyReturn(await hook('attempt', sentAttempt(context, sight)), {
+          applyReturn(await hook('attempt', sight.attempt(context)), {
             context,
             attempt: context.attempt,
           }),
@@ -273,13 +263,13 @@ class IsolatedPlugin {
       ...(names.has('response') && {
         response: async (context) => {
           const { response } = context;
-          applyReturn(await hook('response', sentResponse(context, sight)), { context, response });
+          applyReturn(await hook('response', sight.response(context)), { context, response });
         },
       }),
       ...(names.has('stream') && { stream: (context) => this.#tap(context) }),
       ...(names.has('settled') && {
         settled: async (context, outcome) =>
-          void applyReturn(await hook('settled', sentOutcome(context, outcome, sight)), { context }),
+          void applyReturn(await hook('settled', sight.outcome(context, outcome)), { context }),
       }),
       retiring: () => this.#thread?.send({ retiring: true }),
     };
@@ -288,7 +278,7 @@ class IsolatedPlugin {
 
   #tap(context: RequestContext): StreamTap {
     const id = ++this.#taps;
-    const begun = this.#ask({ ask: 'tap', tap: id, context: sentContext(context, this.#sight) });
+    const begun = this.#ask({ ask: 'tap', tap: id, context: this.#sight.request(context) });
     begun.catch(() => undefined);
     context.onAbort(() => this.#thread?.send({ drop: id }));
     const ask = async (call: ThreadRequest): Promise<HookReturn> => {

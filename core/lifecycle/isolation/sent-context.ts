@@ -11,119 +11,116 @@ import type { Answer } from '../../pipeline/answer.ts';
 import type { Capabilities } from '../../pipeline/plugin.ts';
 import { type HookReturn, type Operation, type SentContext, toldError } from './messages.ts';
 
-/** Parts of a request and its answer that a plugin declares to look at. */
-export interface Sight {
-  readonly body: boolean;
-  readonly texts: boolean;
-  readonly answerTexts: boolean;
-}
+/** Parts of a request and its answer that a plugin declares to look at: these alone are sent to its thread. */
+export class PluginSight {
+  readonly #body: boolean;
+  readonly #texts: boolean;
+  readonly #answerTexts: boolean;
 
-/** Computes once which parts have to be sent to a plugin. */
-export function sightOf({ reads = [], changes = [] }: Capabilities): Sight {
-  const parts = [...reads, ...changes];
-  return {
-    body: parts.some((part) => part.startsWith('request.')),
-    texts: parts.includes('request.text'),
-    answerTexts: parts.includes('response.text'),
-  };
-}
+  constructor({ reads = [], changes = [] }: Capabilities) {
+    const parts = [...reads, ...changes];
+    this.#body = parts.some((part) => part.startsWith('request.'));
+    this.#texts = parts.includes('request.text');
+    this.#answerTexts = parts.includes('response.text');
+  }
 
-/** A request as plain data. */
-export function sentContext(context: RequestContext, sight: Sight): SentContext {
-  const { facts, body } = context;
-  const isVisible = sight.body && body.loaded;
-  return {
-    id: context.id,
-    startedAt: context.startedAt,
-    method: context.method,
-    path: context.path,
-    originalPath: context.originalPath,
-    query: context.query,
-    headers: context.headers,
-    service: Object.fromEntries(context.serviceNames().map((name) => [name, context.service(name) ?? ''])),
-    remoteAddress: context.remoteAddress,
-    endpoint: context.endpoint,
-    generation: context.generation,
-    facts: {
-      organisationId: facts.organisationId,
-      workspaceId: facts.workspaceId,
-      apiKeyId: facts.apiKeyId,
-      userId: facts.userId,
-      aiService: facts.aiService,
-      provider: facts.provider,
-      modelRequested: facts.modelRequested,
-      modelAnswered: facts.modelAnswered,
-      stream: facts.stream,
-      config: facts.config,
-      cacheStatus: facts.cacheStatus,
-      attempts: facts.attempts,
-      usage: facts.usage,
-      finishReason: facts.finishReason,
-      metadata: facts.metadata,
-      traceId: facts.traceId,
-      spanId: facts.spanId,
-      parentSpanId: facts.parentSpanId,
-    },
-    body: { present: body.present, bytes: isVisible ? copyOf(body.bytes) : undefined },
-    texts: sight.texts && body.loaded ? context.conversation.texts : undefined,
-    models: isVisible ? context.models : undefined,
-  };
-}
+  /** A request as plain data. */
+  request(context: RequestContext): SentContext {
+    const { facts, body } = context;
+    const isVisible = this.#body && body.loaded;
+    return {
+      id: context.id,
+      startedAt: context.startedAt,
+      method: context.method,
+      path: context.path,
+      originalPath: context.originalPath,
+      query: context.query,
+      headers: context.headers,
+      service: Object.fromEntries(context.serviceNames().map((name) => [name, context.service(name) ?? ''])),
+      remoteAddress: context.remoteAddress,
+      endpoint: context.endpoint,
+      generation: context.generation,
+      facts: {
+        organisationId: facts.organisationId,
+        workspaceId: facts.workspaceId,
+        apiKeyId: facts.apiKeyId,
+        userId: facts.userId,
+        aiService: facts.aiService,
+        provider: facts.provider,
+        modelRequested: facts.modelRequested,
+        modelAnswered: facts.modelAnswered,
+        stream: facts.stream,
+        config: facts.config,
+        cacheStatus: facts.cacheStatus,
+        attempts: facts.attempts,
+        usage: facts.usage,
+        finishReason: facts.finishReason,
+        metadata: facts.metadata,
+        traceId: facts.traceId,
+        spanId: facts.spanId,
+        parentSpanId: facts.parentSpanId,
+      },
+      body: { present: body.present, bytes: isVisible ? copyOf(body.bytes) : undefined },
+      texts: this.#texts && body.loaded ? context.conversation.texts : undefined,
+      models: isVisible ? context.models : undefined,
+    };
+  }
 
-/** The same for an attempt hook. */
-export function sentAttempt(context: AttemptContext, sight: Sight): SentContext {
-  const { attempt } = context;
-  return { ...sentContext(context, sight), attempt: attemptData(attempt, sight) };
-}
+  /** The same for an attempt hook. */
+  attempt(context: AttemptContext): SentContext {
+    const { attempt } = context;
+    return { ...this.request(context), attempt: this.#attempt(attempt) };
+  }
 
-function attemptData(attempt: AttemptView, sight: Sight): NonNullable<SentContext['attempt']> {
-  const { body } = attempt;
-  return {
-    number: attempt.number,
-    provider: attempt.provider,
-    aiService: attempt.aiService,
-    model: attempt.model,
-    deployment: attempt.deployment,
-    target: attempt.target,
-    terms: attempt.terms,
-    isStrict: attempt.isStrict,
-    clientHeaders: attempt.clientHeaders,
-    body: { present: body.loaded, bytes: sight.body && body.loaded ? copyOf(body.bytes) : undefined },
-  };
-}
+  #attempt(attempt: AttemptView): NonNullable<SentContext['attempt']> {
+    const { body } = attempt;
+    return {
+      number: attempt.number,
+      provider: attempt.provider,
+      aiService: attempt.aiService,
+      model: attempt.model,
+      deployment: attempt.deployment,
+      target: attempt.target,
+      terms: attempt.terms,
+      isStrict: attempt.isStrict,
+      clientHeaders: attempt.clientHeaders,
+      body: { present: body.loaded, bytes: this.#body && body.loaded ? copyOf(body.bytes) : undefined },
+    };
+  }
 
-/** The same for a response hook. */
-export function sentResponse(context: ResponseContext, sight: Sight): SentContext {
-  const { response } = context;
-  return {
-    ...sentContext(context, sight),
-    response: {
-      status: response.status,
-      headers: response.headers,
-      bytes: copyOf(response.bytes),
-      source: response.source,
-      streamed: response.streamed,
-      texts: sight.answerTexts ? response.texts : [],
-    },
-  };
-}
+  /** The same for a response hook. */
+  response(context: ResponseContext): SentContext {
+    const { response } = context;
+    return {
+      ...this.request(context),
+      response: {
+        status: response.status,
+        headers: response.headers,
+        bytes: copyOf(response.bytes),
+        source: response.source,
+        streamed: response.streamed,
+        texts: this.#answerTexts ? response.texts : [],
+      },
+    };
+  }
 
-/** The same for a settled hook. */
-export function sentOutcome(context: RequestContext, outcome: Outcome, sight: Sight): SentContext {
-  const { kind, status, latencyMs, error, responseBody } = outcome;
-  return {
-    ...sentContext(context, sight),
-    outcome: {
-      kind,
-      status,
-      latencyMs,
-      error: error && toldError(error),
-      responseBody: responseBody && copyOf(responseBody),
-      responseTruncated: outcome.responseTruncated,
-      responseContentType: outcome.responseContentType,
-      responseContentEncoding: outcome.responseContentEncoding,
-    },
-  };
+  /** The same for a settled hook. */
+  outcome(context: RequestContext, outcome: Outcome): SentContext {
+    const { kind, status, latencyMs, error, responseBody } = outcome;
+    return {
+      ...this.request(context),
+      outcome: {
+        kind,
+        status,
+        latencyMs,
+        error: error && toldError(error),
+        responseBody: responseBody && copyOf(responseBody),
+        responseTruncated: outcome.responseTruncated,
+        responseContentType: outcome.responseContentType,
+        responseContentEncoding: outcome.responseContentEncoding,
+      },
+    };
+  }
 }
 
 /** Only these bytes: a `Buffer` may lie in a shared memory block, which would be copied as a whole. */

@@ -7,12 +7,10 @@ import { compileStrategy } from './compile-strategy.ts';
 import {
   type Inherited,
   inheritSettings,
-  noDestination,
   nothingInherited,
   checkDestination,
   checkNode,
   type Refuse,
-  hasNoEffect,
 } from './node-settings.ts';
 import type {
   AttemptSettings,
@@ -95,6 +93,14 @@ function breakerSettings(breaker: BreakerInput | undefined): BreakerSettings | u
     cooldownMs: breaker.cooldown_interval,
     failureStatusCodes: codes === undefined ? undefined : new Set(codes),
   };
+}
+
+/** Keys that affect neither the target of a request nor its attempts. */
+const keysWithoutEffect: ReadonlySet<string> = new Set(['name', 'weight', 'fetch_integrated_models']);
+
+/** True when a config has no effect and could be omitted. */
+function hasNoEffect(config: RouteConfigInput): boolean {
+  return !Object.entries(config).some(([key, value]) => value !== undefined && !keysWithoutEffect.has(key));
 }
 
 /** Context for the compilation of a config. */
@@ -337,7 +343,7 @@ class Compilation {
         isSaved: stored !== undefined,
       },
     };
-    return this.node(referred, within, { ...parent, destination: noDestination });
+    return this.node(referred, within, { ...parent, destination: nothingInherited.destination });
   }
 
   #nameOf(target: RouteConfigInput): string | undefined {

@@ -30,7 +30,7 @@ export interface Inherited {
 }
 
 /** A destination that the request determines. */
-export const noDestination: Destination = {
+const noDestination: Destination = {
   provider: undefined,
   apiKey: undefined,
   customHost: undefined,
@@ -158,14 +158,6 @@ function chosenDeployments({
 
 /** Reports an issue with its place within the node. */
 export type Refuse = (place: ConfigPlace, message: string) => void;
-
-/** Keys that affect neither the target of a request nor its attempts. */
-const keysWithoutEffect: ReadonlySet<string> = new Set(['name', 'weight', 'fetch_integrated_models']);
-
-/** True when a config has no effect and could be omitted. */
-export function hasNoEffect(config: RouteConfigInput): boolean {
-  return !Object.entries(config).some(([key, value]) => value !== undefined && !keysWithoutEffect.has(key));
-}
 
 /** Context for the checks of a node's keys. */
 interface NodeRules {

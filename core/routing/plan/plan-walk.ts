@@ -1,17 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import {
-  BranchChoice,
-  costOfChild,
-  latencyOfChild,
-  nothingTaken,
-  pickByCondition,
-  pickCanary,
-  pickCheapest,
-  pickFastest,
-  pickInTurn,
-  pickSticky,
-  pickWeighted,
-} from './strategies.ts';
+import { BranchChoice, nothingTaken, pickChild, scoreOf } from './strategies.ts';
 import {
   type HedgeSettings,
   isNodeOpen,
@@ -236,33 +224,6 @@ function noTargetError(branch: PlanBranch, environment: PlanEnvironment): Gatewa
   );
 }
 
-/**
- * Index of the child that the strategy of a branch prefers among those not taken yet; -1 for none. Only for strategies
- * that pick one: a fallback iterates over its children itself.
- */
-function pickChild(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
-  const { strategy } = branch;
-  switch (strategy.mode) {
-    case 'loadbalance':
-      return strategy.sticky === undefined
-        ? pickWeighted(choice, branch, taken)
-        : pickSticky(choice, branch, strategy.sticky, taken);
-    case 'conditional':
-      return pickByCondition(choice, strategy);
-    case 'least-latency':
-      return pickFastest(choice, branch, taken);
-    case 'least-cost':
-      return pickCheapest(choice, branch, taken);
-    case 'round-robin':
-      return pickInTurn(choice, branch, taken);
-    case 'canary':
-      return pickCanary(choice, branch, strategy, taken);
-    case 'single':
-    case 'fallback':
-      return 0;
-  }
-}
-
 /** Reports the decision of a branch to the trace; `order` are its children in the order of attempts. */
 function describeDecision(
   choice: BranchChoice,
@@ -305,23 +266,6 @@ function describeChild(
       note.skipped = 'breaker open';
   }
   return note;
-}
-
-function scoreOf(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
-  const { strategy, children } = branch;
-  switch (strategy.mode) {
-    case 'loadbalance':
-    case 'round-robin':
-      return children[index]?.weight;
-    case 'least-latency':
-      return latencyOfChild(choice, branch, index);
-    case 'least-cost':
-      return costOfChild(choice, branch, index);
-    case 'canary':
-      return index === 1 ? strategy.percentage : 100 - strategy.percentage;
-    default:
-      return undefined;
-  }
 }
 
 /** Whether targets with an open breaker are skipped; a single target is tried even then. */

@@ -10,6 +10,51 @@ import {
 import type { FieldPath } from './field-path.ts';
 import { sha256 } from '../../base/bytes.ts';
 
+/**
+ * Index of the child that the strategy of a branch prefers among those not taken yet; -1 for none. Only for strategies
+ * that pick one: a fallback iterates over its children itself.
+ */
+export function pickChild(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
+  const { strategy } = branch;
+  switch (strategy.mode) {
+    case 'loadbalance':
+      return strategy.sticky === undefined
+        ? pickWeighted(choice, branch, taken)
+        : pickSticky(choice, branch, strategy.sticky, taken);
+    case 'conditional':
+      return pickByCondition(choice, strategy);
+    case 'least-latency':
+      return pickFastest(choice, branch, taken);
+    case 'least-cost':
+      return pickCheapest(choice, branch, taken);
+    case 'round-robin':
+      return pickInTurn(choice, branch, taken);
+    case 'canary':
+      return pickCanary(choice, branch, strategy, taken);
+    case 'single':
+    case 'fallback':
+      return 0;
+  }
+}
+
+/** The number that the strategy of a branch compares its children by: weight, milliseconds, price or share. */
+export function scoreOf(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
+  const { strategy, children } = branch;
+  switch (strategy.mode) {
+    case 'loadbalance':
+    case 'round-robin':
+      return children[index]?.weight;
+    case 'least-latency':
+      return latencyOfChild(choice, branch, index);
+    case 'least-cost':
+      return costOfChild(choice, branch, index);
+    case 'canary':
+      return index === 1 ? strategy.percentage : 100 - strategy.percentage;
+    default:
+      return undefined;
+  }
+}
+
 const branchSalts = new WeakMap<PlanBranch, number>();
 
 /**
@@ -17,7 +62,7 @@ const branchSalts = new WeakMap<PlanBranch, number>();
  * so that a canary stays one while the percentage grows; the choice is random for a request without these fields. A
  * child whose breaker is open is replaced by the other one.
  */
-export function pickCanary(
+function pickCanary(
   choice: BranchChoice,
   branch: PlanBranch,
   strategy: Extract<Strategy, { readonly mode: 'canary' }>,
@@ -57,7 +102,7 @@ const exploring = 1 / 50;
  * The faster of two children that are drawn by weight. The result is close to the fastest child and avoids sending all
  * requests to one target at the same moment. A child without a measurement is preferred.
  */
-export function pickFastest(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
+function pickFastest(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
   const one = pickWeighted(choice, branch, taken);
   const other = one === -1 ? -1 : pickWeighted(choice, branch, taken, one);
   if (other === -1) return one;
@@ -79,7 +124,7 @@ function latencyReason(picked: number | undefined, passed: number | undefined): 
 }
 
 /** Milliseconds to the first token of the target that represents a child. */
-export function latencyOfChild(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
+function latencyOfChild(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
   const child = branch.children[index];
   const leaf = child === undefined ? undefined : leadingLeaf(choice.environment, child);
   return leaf === undefined ? undefined : choice.environment.latency(leaf);
@@ -96,7 +141,7 @@ const schedules = new WeakMap<PlanBranch, Uint32Array>();
  * The child whose turn it is; turns are proportional to weights and evenly spread. A child that may not be picked is
  * skipped for the next in the schedule. -1 when none may be picked.
  */
-export function pickInTurn(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
+function pickInTurn(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
   const schedule = scheduleOf(branch);
   if (schedule.length === 0) return -1;
   // Further picks of a request continue from its turn and take none.
@@ -169,7 +214,7 @@ const salts = new WeakMap<PlanBranch, readonly number[]>();
  * hashing, on which all replicas agree without communication, and which is then assigned. Random for a request without
  * any of the fields.
  */
-export function pickSticky(
+function pickSticky(
   choice: BranchChoice,
   branch: PlanBranch,
   sticky: StickySettings,
@@ -345,7 +390,7 @@ export class BranchChoice {
 }
 
 /** A random child with a probability by weight; -1 when none may be picked. `besides` is excluded as well. */
-export function pickWeighted(
+function pickWeighted(
   choice: BranchChoice,
   branch: PlanBranch,
   taken: readonly number[],
@@ -368,7 +413,7 @@ export function pickWeighted(
 }
 
 /** The child of the first matching condition, else the default one; -1 when there is none. */
-export function pickByCondition(
+function pickByCondition(
   choice: BranchChoice,
   strategy: Extract<Strategy, { readonly mode: 'conditional' }>,
 ): number {
@@ -384,7 +429,7 @@ export function pickByCondition(
 }
 
 /** The cheapest child; those of unknown price come last, those of one price in file order. -1 when none may be picked. */
-export function pickCheapest(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
+function pickCheapest(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
   let picked = -1;
   let least = Number.POSITIVE_INFINITY;
   for (let index = 0; index < branch.children.length; index++) {
@@ -400,7 +445,7 @@ export function pickCheapest(choice: BranchChoice, branch: PlanBranch, taken: re
 }
 
 /** Estimated price in US dollars of this request at the target that represents a child. */
-export function costOfChild(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
+function costOfChild(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
   const child = branch.children[index];
   const leaf = child === undefined ? undefined : leadingLeaf(choice.environment, child);
   return leaf === undefined ? undefined : choice.environment.cost(leaf);

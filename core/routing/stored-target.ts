@@ -2,6 +2,13 @@ import { compileSchema } from '../config/ajv.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { parseJson } from '../base/json.ts';
+import type { TrustedHosts } from '../base/host-rules.ts';
+import type { LimitCharges } from '../access/limit-charges.ts';
+import type { PricedModels } from '../ports/prices.ts';
+import type { Target, TargetModels } from '../pipeline/router.ts';
+import { mustBeGuarded } from '../providers/base-url.ts';
+import type { StoredModels } from './stored-models.ts';
+import { configuredSource, KnownProvider, type TargetMaker } from './targets.ts';
 import { providerFieldProperties, providerFields, templateValue } from '../providers/provider-fields.ts';
 import {
   type ProviderRow,
@@ -17,10 +24,10 @@ import type { SecretMapping } from '../ports/record-kinds.ts';
 import { isAllowedIn, type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
 
 /** Options of `providers:` in the configuration, which integrations share. */
-export type ProviderOptions = GatewayConfig['providers'][string];
+type ProviderOptions = GatewayConfig['providers'][string];
 
 /** Secret values of an integration by their fields: `key`, `configurations.<field>`, `models.<slug>.headers`. */
-export type OpenedSecrets = ReadonlyMap<string, string>;
+type OpenedSecrets = ReadonlyMap<string, string>;
 
 const inConfigurations = 'configurations.';
 const checkRow = compileSchema(ProviderRowSchema);
@@ -29,7 +36,7 @@ const checkRow = compileSchema(ProviderRowSchema);
  * The settings of an integration as options of `providers:`. Other settings are left out. Throws `provider_disabled` for
  * settings that would be invalid in the configuration, too.
  */
-export function storedOptions(
+function storedOptions(
   { slug, data }: StoredRecord<'integration'>,
   row: ProviderRow,
   secrets: OpenedSecrets,
@@ -59,7 +66,7 @@ export function storedOptions(
 }
 
 /** Parses headers that are stored as one secret. Throws `provider_disabled`. */
-export function headersOf(text: string, integration: string): Record<string, string> {
+function headersOf(text: string, integration: string): Record<string, string> {
   const found: unknown = parseJson(text);
   const isObject = typeof found === 'object' && found !== null && !Array.isArray(found);
   const headers: Record<string, string> = {};
@@ -77,6 +84,124 @@ export function unusable(integration: string, reason: string): GatewayError {
     `The integration "${integration}" cannot be used: ${reason}. Correct it through the administration.`,
     { param: 'provider' },
   );
+}
+
+/** Dependencies of stored providers; the same for all of a generation. */
+export interface StoredTargetSetup {
+  readonly maker: TargetMaker;
+  readonly trustedHosts: TrustedHosts;
+}
+
+/** Parts of one stored provider. */
+interface StoredTargetParts {
+  /** Name of the provider in requests. */
+  readonly slug: string;
+  readonly integration: StoredRecord<'integration'>;
+  /** Row of the provider table. */
+  readonly row: ProviderRow;
+  readonly models: StoredModels;
+  readonly secrets: OpenedSecrets;
+  /** Limits that count each attempt; undefined for none. */
+  readonly limits: LimitCharges | undefined;
+}
+
+/** Upper bound of cached variants of one provider, by model. */
+const maxVariants = 200;
+
+/** A provider of the store, compiled with its secrets: an address, a credential, and the prices of its models. */
+export class StoredTarget implements TargetModels {
+  readonly known: KnownProvider;
+  readonly #parts: StoredTargetParts;
+  readonly #setup: StoredTargetSetup;
+  readonly #options: ProviderOptions;
+  readonly #variants = new Map<string, Target | undefined>();
+
+  /** Throws `provider_disabled` or `custom_host_refused` for invalid settings. */
+  constructor(parts: StoredTargetParts, setup: StoredTargetSetup) {
+    this.#parts = parts;
+    this.#setup = setup;
+    this.#options = storedOptions(parts.integration, parts.row, parts.secrets);
+    this.known = this.#provider(this.#options);
+  }
+
+  get isRestricted(): boolean {
+    return this.#parts.models.isRestricted;
+  }
+
+  get listed(): readonly string[] {
+    return this.#parts.models.listed;
+  }
+
+  require(model: string): void {
+    this.#parts.models.require(model);
+  }
+
+  refusalOfUntold(why: string): GatewayError {
+    return this.#parts.models.refusalOfUntold(why);
+  }
+
+  pricesOf(model: string): PricedModels | undefined {
+    return this.#parts.models.pricesOf(model);
+  }
+
+  /**
+   * The variant of the target for a model. Only requests to the provider's own target get one: an address in a config or
+   * request is kept.
+   */
+  targetOf(model: string, target: Target): Target | undefined {
+    if (target !== this.known.target) return undefined;
+    if (this.#variants.has(model)) return this.#variants.get(model);
+    const options = this.#optionsOf(model);
+    const variant = options === undefined ? undefined : this.#provider(options).target;
+    // Undefined variants are not cached, so that arbitrary model names do not fill the cache.
+    if (variant !== undefined && this.#variants.size < maxVariants) this.#variants.set(model, variant);
+    return variant;
+  }
+
+  /** The settings with the model's own ones: an address, headers, a deployment. */
+  #optionsOf(model: string): ProviderOptions | undefined {
+    const { integration, models, secrets } = this.#parts;
+    const deployment = models.deployment(model);
+    const host = models.enabled(model)?.configurations['custom_host'];
+    const headers = secrets.get(`models.${model}.headers`);
+    if (deployment === undefined && typeof host !== 'string' && headers === undefined) return undefined;
+    const options: ProviderOptions = { ...this.#options };
+    if (deployment !== undefined) {
+      options.azure_deployment_id = deployment.id;
+      if (deployment.apiVersion !== '') options.azure_api_version = deployment.apiVersion;
+      if (deployment.model !== '') options.azure_model_name = deployment.model;
+    }
+    if (typeof host === 'string') options.base_url = host;
+    if (headers !== undefined)
+      options.headers = { ...options.headers, ...headersOf(headers, integration.slug) };
+    return options;
+  }
+
+  #provider(options: ProviderOptions): KnownProvider {
+    const { slug, row, integration, limits } = this.#parts;
+    const source = configuredSource(slug, options, row);
+    const isOwn = source.row.base_url !== row.base_url;
+    return new KnownProvider(
+      {
+        ...source,
+        builtIn: false,
+        // The machine's identity is the operator's; an integration of one workspace may not use it.
+        machineIdentity: integration.workspaceId === undefined,
+        guarded: isOwn && this.#isGuarded(source.row.base_url ?? ''),
+        models: this,
+        limits,
+      },
+      this.#setup.maker,
+    );
+  }
+
+  #isGuarded(address: string): boolean {
+    if (address.startsWith('mock:')) return false;
+    return mustBeGuarded(address, {
+      isTrusted: (url) => this.#setup.trustedHosts.has(url),
+      param: 'custom_host',
+    });
+  }
 }
 
 /** Organisation and workspace of a look-up. */

@@ -211,7 +211,7 @@ describe('the audit trail, people and settings in the console', () => {
     });
     const page = await openWindow(t, gateway);
     await page.getByRole('link', { name: 'Workspaces' }).click();
-    await page.getByRole('button', { name: 'New workspace' }).first().click();
+    await page.getByRole('button', { name: 'New workspace' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Laboratory');
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     const sheet = page.getByRole('dialog');

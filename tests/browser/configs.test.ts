@@ -50,7 +50,7 @@ describe('configs in the console', () => {
     const page = await openWindow(t, gateway, { expected: /400/ });
     await page.getByRole('link', { name: 'Configs' }).click();
     await page.getByText('There is no config yet').waitFor();
-    await page.getByRole('button', { name: 'New config' }).first().click();
+    await page.getByRole('button', { name: 'New config' }).click();
     await page.getByRole('link', { name: /^Fallback/ }).click();
     await page.getByLabel('Name', { exact: true }).fill('Steady in the end');
     await write(page, fallback);

@@ -8,7 +8,7 @@ describe('guardrails in the console', () => {
   test('an operator adds one and sees it refuse', async (t) => {
     const page = await openWindow(t, gateway, { expected: /446/ });
     await page.getByRole('link', { name: 'Guardrails' }).click();
-    await page.getByRole('button', { name: 'New guardrail' }).first().click();
+    await page.getByRole('button', { name: 'New guardrail' }).click();
     await page.getByLabel('Name', { exact: true }).fill('No rivals');
     await page.getByRole('button', { name: 'Add a check' }).click();
     await page.getByLabel('Find a check').fill('default.contains');

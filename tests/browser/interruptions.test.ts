@@ -21,7 +21,7 @@ describe('a console that is interrupted', () => {
     gateway.api('POST', '/api-keys/organisation/service', { name, scopes });
   const beginWorkspace = async (page: Page, name: string): Promise<void> => {
     await page.getByRole('link', { name: 'Workspaces' }).click();
-    await page.getByRole('button', { name: 'New workspace' }).first().click();
+    await page.getByRole('button', { name: 'New workspace' }).click();
     await page.getByLabel('Name', { exact: true }).fill(name);
   };
 

@@ -46,7 +46,7 @@ describe('MCP servers in the console', () => {
     const page = await openWindow(t, gateway);
     await page.getByRole('link', { name: 'MCP servers' }).click();
     await page.getByRole('button', { name: 'Integrations', exact: true }).click();
-    await page.getByRole('button', { name: 'New MCP integration' }).first().click();
+    await page.getByRole('button', { name: 'New MCP integration' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Tickets');
     await page.getByLabel('Slug', { exact: true }).fill('tickets');
     await page.getByLabel('Address', { exact: true }).fill(server.url);

@@ -59,7 +59,7 @@ describe('a console whose stores or gateway go away', { skip: chdbMissing || pos
     await page.goto('/console/logs');
     // What does not need it is there as ever.
     await page.getByRole('link', { name: 'Keys', exact: true }).click();
-    await page.getByRole('button', { name: 'New key' }).first().waitFor();
+    await page.getByRole('button', { name: 'New key' }).waitFor();
     await page.goBack();
     await page.getByText(again).waitFor();
     analytics.away(false);
@@ -69,7 +69,7 @@ describe('a console whose stores or gateway go away', { skip: chdbMissing || pos
   test('without the store of the administration nothing that was typed is lost, and nobody is signed out', async (t) => {
     const page = await openWindow(t, gateway, { expected, look: 'dark' });
     await page.getByRole('link', { name: 'Workspaces' }).click();
-    await page.getByRole('button', { name: 'New workspace' }).first().click();
+    await page.getByRole('button', { name: 'New workspace' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Outlasts it');
     await server.kill();
     await page.getByRole('button', { name: 'Create', exact: true }).click();
@@ -109,6 +109,6 @@ describe('a console whose stores or gateway go away', { skip: chdbMissing || pos
       return (await after.isVisible()) || undefined;
     });
     await page.getByRole('link', { name: 'Guardrails' }).click();
-    await page.getByRole('button', { name: 'New guardrail' }).first().waitFor();
+    await page.getByRole('button', { name: 'New guardrail' }).waitFor();
   });
 });

@@ -25,7 +25,7 @@ describe('prompts in the console', () => {
   test('an operator writes one, saves a new version, tries it, and rolls it back', async (t) => {
     const page = await openWindow(t, gateway);
     await page.getByRole('link', { name: 'Prompts' }).click();
-    await page.getByRole('button', { name: 'New prompt' }).first().click();
+    await page.getByRole('button', { name: 'New prompt' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Greeting');
     await page.getByLabel('Text of message 1').fill('You are brief.');
     await page.getByLabel('Text of message 2').fill('Greet {{name}}.');
@@ -123,7 +123,7 @@ describe('prompts in the console', () => {
     await page.getByLabel('Template').waitFor();
     assert.equal(await page.locator('img').count(), 0);
     await page.goto('/console/prompts?view=partials');
-    await page.getByRole('button', { name: 'New partial' }).first().click();
+    await page.getByRole('button', { name: 'New partial' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Tone');
     await page.getByRole('button', { name: /^Workspace: / }).click();
     await page.getByRole('option').first().click();

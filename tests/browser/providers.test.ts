@@ -18,7 +18,7 @@ describe('integrations, providers, virtual keys and secrets in the console', () 
   test("an operator makes an integration, and rotates the provider's secret", async (t) => {
     const page = await openWindow(t, gateway);
     await page.getByRole('link', { name: 'Integrations' }).click();
-    await page.getByRole('button', { name: 'New integration' }).first().click();
+    await page.getByRole('button', { name: 'New integration' }).click();
     await page.getByRole('button', { name: /^Provider: / }).click();
     await page.getByPlaceholder('Type to search').fill('openai');
     await page.getByRole('option', { name: /^openai/ }).click();

@@ -81,7 +81,7 @@ describe('signing in to the console', () => {
       security: { membersWriteConfigs: true, membersViewPrompts: false },
     });
     await page.reload();
-    await page.getByRole('button', { name: 'New config' }).first().waitFor();
+    await page.getByRole('button', { name: 'New config' }).waitFor();
     assert.equal(await page.getByRole('link', { name: 'Prompts' }).count(), 0);
   });
 

@@ -152,10 +152,7 @@ describe('what is changed in the console stands in the audit trail', () => {
     ] as const) {
       const before = await gateway.audited(type, 'create');
       await page.goto(`/console/prompts?view=${view}`);
-      await page
-        .getByRole('button', { name: `New ${noun}` })
-        .first()
-        .click();
+      await page.getByRole('button', { name: `New ${noun}` }).click();
       await page.getByLabel('Name', { exact: true }).fill(`made-here`);
       await page.getByRole('button', { name: /^Workspace: / }).click();
       await page.getByRole('option').first().click();

@@ -1,36 +1,45 @@
 import { createElement } from 'react';
 import { api, dataOf } from '@/api/client';
 import { isOfOrganisation } from '@/api/session';
-import type { FieldOf, FormField, Option } from '@/resource/declaration';
+import type { FieldOf, Finder, FormField } from '@/resource/declaration';
 import { WorkspaceName } from '@/resource/shown';
 import { resource as texts } from '@/texts/resource';
 
-/** Workspaces whose names have the text. */
-export async function findWorkspaces(search: string): Promise<readonly Option[]> {
-  const query = { page_size: 20, ...(search !== '' && { name: search }) };
-  const { data } = await dataOf(api.GET('/workspaces', { params: { query } }));
-  return data.map(({ id, name, slug }) => ({ value: id, text: name, note: slug }));
-}
+/** Workspaces by their names. */
+export const workspaceFinder: Finder = {
+  ...{ name: 'workspaces', scopes: ['workspaces.list'], by: 'id' },
+  async find(text) {
+    const query = { page_size: 20, ...(text !== '' && { name: text }) };
+    const { data } = await dataOf(api.GET('/workspaces', { params: { query } }));
+    return data.map(({ id, name, slug }) => ({ value: id, text: name, note: slug }));
+  },
+};
 
-/** Configs whose names have the text; their slugs name them in requests. */
-export async function findConfigs(search: string): Promise<readonly Option[]> {
-  const query = { page_size: 20, ...(search !== '' && { search }) };
-  const { data } = await dataOf(api.GET('/configs', { params: { query } }));
-  return data.map(({ name, slug }) => ({ value: slug, text: name, note: slug }));
-}
+/** Configs by their names; their slugs name them in requests. */
+export const configFinder: Finder = {
+  ...{ name: 'configs', scopes: ['configs.list'], by: 'slug' },
+  async find(text) {
+    const query = { page_size: 20, ...(text !== '' && { search: text }) };
+    const { data } = await dataOf(api.GET('/configs', { params: { query } }));
+    return data.map(({ name, slug }) => ({ value: slug, text: name, note: slug }));
+  },
+};
 
-/** People of the organisation whose names or addresses have the text. */
-export async function findUsers(search: string): Promise<readonly Option[]> {
-  const { data } = await dataOf(api.GET('/admin/users', { params: { query: { page_size: 100 } } }));
-  const wanted = search.toLowerCase();
-  return data
-    .map((user) => ({
-      value: user.id,
-      text: `${user.first_name} ${user.last_name}`.trim() || user.email,
-      note: user.email,
-    }))
-    .filter(({ text, note }) => `${text} ${note}`.toLowerCase().includes(wanted));
-}
+/** People of the organisation by their names or addresses. */
+export const userFinder: Finder = {
+  ...{ name: 'users', scopes: ['organisation_users.list'], by: 'id' },
+  async find(text) {
+    const { data } = await dataOf(api.GET('/admin/users', { params: { query: { page_size: 100 } } }));
+    const wanted = text.toLowerCase();
+    return data
+      .map((user) => ({
+        value: user.id,
+        text: `${user.first_name} ${user.last_name}`.trim() || user.email,
+        note: user.email,
+      }))
+      .filter((user) => `${user.text} ${user.note}`.toLowerCase().includes(wanted));
+  },
+};
 
 const organisationOnly = new RegExp(
   '^(organisation_(users|service_api_keys|settings|guardrails|exclusions)|audit_logs|plugins|deployments|secret_references)\\.' +
@@ -57,7 +66,7 @@ export function workspaceField<R extends object>(more: Partial<FieldOf<R, 'refer
   return {
     ...{ kind: 'reference', path: '/workspace_id', label: texts.workspace, only: 'create' },
     shown: ({ caller }) => isOfOrganisation(caller),
-    find: (search) => findWorkspaces(search),
+    find: workspaceFinder,
     show(record) {
       const id = 'workspace_id' in record ? record.workspace_id : undefined;
       return typeof id === 'string' && id !== '' ? createElement(WorkspaceName, { id }) : (more.none ?? '–');

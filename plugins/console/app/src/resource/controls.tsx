@@ -110,7 +110,7 @@ export function Control<R extends object>(props: ControlProps<R>) {
               disabled={disabled}
               value={value as string | readonly string[]}
               onChange={onChange}
-              find={(search) => field.find(search, situation)}
+              find={field.find}
             />
           )}
         </Field>

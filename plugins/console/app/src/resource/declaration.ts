@@ -154,6 +154,18 @@ export interface Option {
   readonly note?: string;
 }
 
+/** A list of records, in which one of them is found by a part of its name. */
+export interface Finder {
+  /** Key of what is kept in memory of it. */
+  readonly name: string;
+  /** Callers with none of these scopes may not read the list: nothing is asked for them, and they type what names a record. */
+  readonly scopes: readonly string[];
+  /** What names a record in the field. */
+  readonly by: 'id' | 'slug';
+  /** Those whose names have the text. */
+  find(text: string): Promise<readonly Option[]>;
+}
+
 /** What a field may look at. */
 export interface Situation<R> {
   readonly values: Values;
@@ -206,7 +218,7 @@ interface Kinds<R> {
   /** Another record, found by typing; `several`: a list of them. */
   reference: {
     readonly several?: boolean;
-    find(search: string, situation: Situation<R>): Promise<readonly Option[]>;
+    readonly find: Finder;
     /** The text without a choice. */
     readonly none?: string;
   };

@@ -74,7 +74,7 @@ export function ResourcePage<R extends object, C, U>(props: ResourcePageProps<R,
   const body = (
     <>
       {children}
-      <RecordList resource={resource} create={create} />
+      <RecordList resource={resource} />
       {address['open'] !== undefined && <RecordSheet key={address['open']} resource={resource} />}
       {address['new'] !== undefined && create && <NewRecord resource={resource} />}
     </>
@@ -102,12 +102,7 @@ export function ResourcePage<R extends object, C, U>(props: ResourcePageProps<R,
   );
 }
 
-interface ListProps<R extends object, C, U> {
-  readonly resource: Resource<R, C, U>;
-  readonly create: ReactNode;
-}
-
-function RecordList<R extends object, C, U>({ resource, create }: ListProps<R, C, U>) {
+function RecordList<R extends object, C, U>({ resource }: Pick<ResourcePageProps<R, C, U>, 'resource'>) {
   const [address, change] = useAddressTexts();
   const search = useDeferredValue(address['search'] ?? '');
   const page = pageOf(address['page']);
@@ -160,8 +155,7 @@ function RecordList<R extends object, C, U>({ resource, create }: ListProps<R, C
                 }
               />
             );
-          if (data.length === 0)
-            return <Empty title={texts.none(title)} text={resource.empty} action={create} />;
+          if (data.length === 0) return <Empty title={texts.none(title)} text={resource.empty} />;
           const isWhole = search !== '' && resource.searches !== true;
           const from = isWhole ? 1 : page * pageSize + 1;
           const to = from + data.length - 1;

@@ -1,9 +1,10 @@
-import { useState } from 'react';
-import { useQuery } from '@tanstack/react-query';
+import { useId, useState } from 'react';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Command } from 'cmdk';
 import { Popover } from 'radix-ui';
 import { ChevronsUpDown, X } from 'lucide-react';
-import type { Option } from '@/resource/declaration';
+import { useSession } from '@/api/session';
+import type { Finder, Option } from '@/resource/declaration';
 import { common } from '@/texts/common';
 import { resource as texts } from '@/texts/resource';
 import { Button, IconButton } from '@/ui/button';
@@ -15,26 +16,39 @@ interface ReferenceProps {
   readonly value: string | readonly string[];
   readonly onChange: (value: string | readonly string[]) => void;
   readonly several?: boolean;
-  readonly find: (search: string) => Promise<readonly Option[]>;
+  readonly find: Finder;
   readonly none?: string | undefined;
   readonly disabled?: boolean;
   readonly 'aria-describedby'?: string | undefined;
   readonly 'aria-invalid'?: boolean;
 }
 
-/** Chooses one or several other records by typing a part of their names. */
+/** What a list has for a text. Nothing is asked for callers who may not read it, nor while it is not `wanted`. */
+export function useReferences({ name, scopes, find }: Finder, text: string, wanted: boolean) {
+  const mayList = useSession().may(...scopes);
+  const query = useQuery({
+    queryKey: ['reference', name, text],
+    queryFn: () => find(text),
+    enabled: wanted && mayList,
+    placeholderData: keepPreviousData,
+  });
+  return { ...query, mayList };
+}
+
+/**
+ * Chooses one or several other records by typing a part of their names, or what names one when the caller may not read
+ * their list.
+ */
 export function Reference(props: ReferenceProps) {
   const { id, label, value, onChange, several = false, find, none, disabled = false, ...aria } = props;
   const [open, setOpen] = useState(false);
   const [search, setSearch] = useState('');
   const chosen = [value].flat().filter((one) => one !== '');
-  const found = useQuery({
-    queryKey: ['reference', label, search],
-    queryFn: () => find(search),
-    // Not asked for what the caller may not list, unless there is a name to show or the list is opened.
-    enabled: open || chosen.length > 0,
-    placeholderData: (before) => before,
-  });
+  // Unless there is a name to show or the list is opened, nothing needs it.
+  const found = useReferences(find, search, open || chosen.length > 0);
+  const typed = search.trim();
+  const options = found.mayList ? found.data : typed === '' ? [] : [{ value: typed, text: typed }];
+  const hint = useId();
   const [known, setKnown] = useState<Readonly<Record<string, string>>>({});
   const nameOf = (one: string): string =>
     known[one] ?? found.data?.find((option) => option.value === one)?.text ?? one;
@@ -92,16 +106,22 @@ export function Reference(props: ReferenceProps) {
               <Command.Input
                 value={search}
                 onValueChange={setSearch}
-                placeholder={texts.reference.search}
+                placeholder={found.mayList ? texts.reference.search : texts.reference.type[find.by]}
+                aria-describedby={found.mayList ? undefined : hint}
                 className="border-line h-9 w-full border-b bg-transparent px-3 outline-none"
               />
+              {!found.mayList && (
+                <p id={hint} className="text-soft px-3 pt-2 text-xs">
+                  {texts.reference.unlisted[find.by]}
+                </p>
+              )}
               <Command.List label={label} className="max-h-64 overflow-y-auto p-1">
-                {found.isPending && <p className="text-soft p-3">{common.state.loading}</p>}
-                {found.error !== null && <p className="text-bad p-3">{String(found.error)}</p>}
-                <Command.Empty className="text-soft p-3">
-                  {found.isPending ? null : texts.reference.none}
-                </Command.Empty>
-                {found.data?.map((option) => (
+                {found.isLoading && <p className="text-soft p-3">{common.state.loading}</p>}
+                {found.error !== null && <p className="text-bad p-3">{found.error.message}</p>}
+                {found.data !== undefined && (
+                  <Command.Empty className="text-soft p-3">{texts.reference.none}</Command.Empty>
+                )}
+                {options?.map((option) => (
                   <Command.Item
                     key={option.value}
                     value={option.value}

@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
-import { useQuery } from '@tanstack/react-query';
-import { api, dataOf } from '@/api/client';
-import { useCaller, useSession } from '@/api/session';
-import type { FormField, Section } from '@/resource/declaration';
+import { useCaller } from '@/api/session';
+import { useWorkspaceNames } from '@/lib/names';
+import type { Finder, FormField, Section } from '@/resource/declaration';
 import { type RateLimit, ShownLimits, ShownRates, type UsageLimit } from '@/resource/limits';
+import { useReferences } from '@/resource/reference';
 import { storedValue, valuesOf } from '@/resource/values';
 import { resource as texts } from '@/texts/resource';
 import { count, money } from '@/lib/format';
@@ -58,7 +58,7 @@ export function ShownValue<R extends object>({ field, record }: ShownValueProps<
     case 'lines':
       return <Words field={field} values={[value].flat().map(String)} />;
     case 'reference':
-      return <Referred field={field} record={record} values={[value].flat().map(String)} />;
+      return <Referred find={field.find} values={[value].flat().map(String)} />;
     case 'pairs':
       return <Pairs pairs={Object.entries(value as Readonly<Record<string, string>>)} />;
     case 'json':
@@ -84,22 +84,14 @@ function Words<R>({ field, values }: { readonly field: FormField<R>; readonly va
   );
 }
 
-interface ReferredProps<R extends object> {
-  readonly field: FormField<R> & { readonly kind: 'reference' };
-  readonly record: R;
+interface ReferredProps {
+  readonly find: Finder;
   readonly values: readonly string[];
 }
 
 /** Other records by their names, as far as the caller may list them. */
-function Referred<R extends object>({ field, record, values }: ReferredProps<R>) {
-  const caller = useCaller();
-  const { data } = useQuery({
-    // The same that the field's control asks for.
-    queryKey: ['reference', field.label, ''],
-    queryFn: () => field.find('', { values: valuesOf([field], record), record, caller }),
-    enabled: values.length > 0,
-    retry: false,
-  });
+function Referred({ find, values }: ReferredProps) {
+  const { data } = useReferences(find, '', values.length > 0);
   if (values.length === 0) return nothing;
   return (
     <span className="flex flex-wrap gap-1">
@@ -134,13 +126,7 @@ export function Pairs({ pairs }: { readonly pairs: readonly (readonly [string, s
 
 /** A workspace by its name, for callers who may know it. */
 export function WorkspaceName({ id }: { readonly id: string }) {
-  const { may } = useSession();
-  const query = useQuery({
-    queryKey: ['workspaces', 'choice'],
-    enabled: may('workspaces.list'),
-    queryFn: () => dataOf(api.GET('/workspaces', { params: { query: { page_size: 100 } } })),
-  });
-  return query.data?.data.find((one) => one.id === id)?.name ?? <Badge>{id}</Badge>;
+  return useWorkspaceNames().get(id) ?? <Badge>{id}</Badge>;
 }
 
 interface FactsProps {

@@ -50,6 +50,12 @@ export const resource = {
   reference: {
     choose: 'Choose …',
     search: 'Type to search',
+    /** The caller may not read the list. */
+    type: { id: 'Type the id', slug: 'Type the slug' },
+    unlisted: {
+      id: 'Your key has no right to list these: type the id.',
+      slug: 'Your key has no right to list these: type the slug.',
+    },
     none: 'Nothing found',
     clear: 'Take this away',
     add: 'Add …',

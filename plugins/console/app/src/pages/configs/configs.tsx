@@ -122,7 +122,7 @@ export default function Configs() {
               words !== undefined || archived || page > 0 ? (
                 <Empty title={texts.list.none} />
               ) : (
-                <Empty title={texts.list.empty} text={texts.list.emptyText} action={create} />
+                <Empty title={texts.list.empty} text={texts.list.emptyText} />
               )
             ) : (
               <DataTable

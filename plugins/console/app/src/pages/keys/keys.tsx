@@ -3,7 +3,7 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { isOfOrganisation } from '@/api/session';
 import { KeyActions } from '@/pages/keys/actions';
-import { findConfigs, findUsers, grantableScopes, workspaceField } from '@/resource/common-fields';
+import { configFinder, userFinder, grantableScopes, workspaceField } from '@/resource/common-fields';
 import { type Resource, type Situation, versioned } from '@/resource/declaration';
 import { ShownLimits, UsageBar } from '@/resource/limits';
 import { ResourcePage } from '@/resource/page';
@@ -152,7 +152,7 @@ const keys: Resource<Key, Create, Update> = {
         {
           ...{ kind: 'reference', path: '/user_id', label: texts.field.user, only: 'create' },
           shown: (situation) => kindOf(situation) === 'workspace-user',
-          find: (search) => findUsers(search),
+          find: userFinder,
         },
         { kind: 'time', path: '/expires_at', label: texts.field.expires, help: texts.field.expiresHelp },
         { kind: 'long', path: '/description', label: texts.field.description },
@@ -209,7 +209,7 @@ const keys: Resource<Key, Create, Update> = {
         {
           ...{ kind: 'reference', path: '/defaults/config_id', label: texts.field.config },
           help: texts.field.configHelp,
-          find: (search) => findConfigs(search),
+          find: configFinder,
         },
         {
           ...{ kind: 'lines', path: '/defaults/allowed_models', label: texts.field.models },

@@ -10,7 +10,7 @@ import { Asked, Capabilities } from '@/pages/mcp/capabilities';
 import { OauthFields, type OauthSettings, type ToolChoice, Tools } from '@/pages/mcp/fields';
 import { TryTool } from '@/pages/mcp/try';
 import { workspaceField } from '@/resource/common-fields';
-import { type Option, type Resource, versioned } from '@/resource/declaration';
+import { type Finder, type Option, type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { type Mapping, SecretMappings, ShownMappings } from '@/resource/secret-mappings';
 import { Tabs } from '@/resource/sheet';
@@ -193,13 +193,16 @@ const integrations: Resource<
   ],
 };
 
-async function findIntegrations(search: string): Promise<readonly Option[]> {
-  const { data } = await dataOf(api.GET('/mcp-integrations', { params: { query: { page_size: 100 } } }));
-  const wanted = search.trim().toLowerCase();
-  return data
-    .map((one) => ({ value: one.id, text: one.name, note: one.slug }))
-    .filter(({ text, note }) => `${text} ${note}`.toLowerCase().includes(wanted));
-}
+const integrationFinder: Finder = {
+  ...{ name: 'mcp-integrations', scopes: both('list'), by: 'id' },
+  async find(text) {
+    const { data } = await dataOf(api.GET('/mcp-integrations', { params: { query: { page_size: 100 } } }));
+    const wanted = text.trim().toLowerCase();
+    return data
+      .map(({ id, name, slug }) => ({ value: id, text: name, note: slug }))
+      .filter((one) => `${one.text} ${one.note}`.toLowerCase().includes(wanted));
+  },
+};
 
 const ofServer = (mcpServerId: string) => ({ path: { mcpServerId } });
 const serverScopes = (action: string): string[] => [`mcp_servers.${action}`];
@@ -249,7 +252,7 @@ const servers: Resource<Server, Body<'mcp_servers.create'>, Body<'mcp_servers.up
         { kind: 'text', path: '/name', label: texts.field.name, required: true },
         {
           ...{ kind: 'reference', path: '/mcp_integration_id', label: texts.field.integration },
-          ...{ only: 'create', required: true, find: (search: string) => findIntegrations(search) },
+          ...{ only: 'create', required: true, find: integrationFinder },
         },
         {
           ...{ kind: 'text', path: '/slug', label: texts.field.slug, help: texts.field.slugHelp },

@@ -4,7 +4,7 @@ import { UserMinus } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
-import { findUsers } from '@/resource/common-fields';
+import { userFinder } from '@/resource/common-fields';
 import { Reference } from '@/resource/reference';
 import { people } from '@/texts/people';
 import { Button, IconButton } from '@/ui/button';
@@ -115,7 +115,7 @@ export function Members({ workspaceId }: { readonly workspaceId: string }) {
                 label={texts.person}
                 value={person}
                 onChange={(value) => setPerson([value].flat()[0] ?? '')}
-                find={findUsers}
+                find={userFinder}
               />
             )}
           </Field>

@@ -5,7 +5,7 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
-import { findWorkspaces, grantableScopes } from '@/resource/common-fields';
+import { workspaceFinder, grantableScopes } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { Secret } from '@/resource/secret';
@@ -169,7 +169,7 @@ const invites: Resource<Invite, Invited> = {
         {
           ...{ kind: 'reference', path: '/workspaces', several: true, label: words.field.workspaces },
           ...{ help: words.field.workspacesHelp, wide: true },
-          find: (search) => findWorkspaces(search),
+          find: workspaceFinder,
           from: ({ workspaces }) => workspaces.map(({ id }) => id),
         },
         {

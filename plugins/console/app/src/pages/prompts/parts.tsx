@@ -3,8 +3,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { isOfOrganisation, useSession } from '@/api/session';
-import { findWorkspaces, workspaceField } from '@/resource/common-fields';
-import { type Option, type Resource, versioned } from '@/resource/declaration';
+import { workspaceFinder, workspaceField } from '@/resource/common-fields';
+import { type Finder, type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { prompts as texts } from '@/texts/prompts';
 import { Button } from '@/ui/button';
@@ -160,11 +160,14 @@ export function Partials() {
 type Collection = Ok<'collections.get'> | Ok<'collections.list'>['data'][number];
 const ofCollection = (collectionId: string) => ({ path: { collectionId } });
 
-async function findCollections(search: string): Promise<readonly Option[]> {
-  const query = { page_size: 20, ...(search !== '' && { search }) };
-  const { data } = await dataOf(api.GET('/collections', { params: { query } }));
-  return data.map(({ id, name, slug }) => ({ value: id, text: name, note: slug }));
-}
+const collectionFinder: Finder = {
+  ...{ name: 'collections', scopes: ['prompts.list'], by: 'id' },
+  async find(text) {
+    const query = { page_size: 20, ...(text !== '' && { search: text }) };
+    const { data } = await dataOf(api.GET('/collections', { params: { query } }));
+    return data.map(({ id, name, slug }) => ({ value: id, text: name, note: slug }));
+  },
+};
 
 const collections: Resource<Collection, Body<'collections.create'>, Body<'collections.update'>> = {
   ...{ name: 'collections', noun: texts.collections.noun, title: texts.views.collections },
@@ -220,7 +223,7 @@ const collections: Resource<Collection, Body<'collections.create'>, Body<'collec
           ...{
             only: 'create',
             none: texts.collections.parentNone,
-            find: (search: string) => findCollections(search),
+            find: collectionFinder,
           },
         },
       ],
@@ -268,7 +271,7 @@ const labels: Resource<Label, Body<'labels.create'>, Body<'labels.update'>> = {
         { kind: 'text', path: '/name', label: texts.field.name, help: texts.labels.nameHelp, required: true },
         {
           ...{ kind: 'reference', path: '/workspace_id', label: texts.field.workspace, only: 'create' },
-          ...{ none: texts.labels.everywhere, find: (search: string) => findWorkspaces(search) },
+          ...{ none: texts.labels.everywhere, find: workspaceFinder },
           shown: ({ caller }) => isOfOrganisation(caller),
         },
         { kind: 'text', path: '/description', label: texts.labels.description },

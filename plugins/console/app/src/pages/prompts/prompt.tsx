@@ -24,7 +24,7 @@ import {
 } from '@/pages/prompts/template';
 import { Try } from '@/pages/prompts/try';
 import { useVersions, Versions } from '@/pages/prompts/versions';
-import { findWorkspaces } from '@/resource/common-fields';
+import { workspaceFinder } from '@/resource/common-fields';
 import { versioned } from '@/resource/declaration';
 import { Reference } from '@/resource/reference';
 import { Tabs } from '@/resource/sheet';
@@ -139,7 +139,7 @@ function NewPrompt() {
                 label={texts.field.workspace}
                 value={draft.workspace}
                 onChange={(value) => setDraft({ ...draft, workspace: String(value), collection: '' })}
-                find={findWorkspaces}
+                find={workspaceFinder}
               />
             )}
           </Field>

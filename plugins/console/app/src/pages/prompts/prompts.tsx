@@ -54,7 +54,7 @@ export default function Prompts() {
       ) : view === 'labels' ? (
         <Labels />
       ) : (
-        <List create={create} />
+        <List />
       )}
     </Page>
   );
@@ -83,7 +83,7 @@ function readPage({ search, collection, workspace, page }: Asked) {
 }
 type Entry = Awaited<ReturnType<typeof readPage>>['data'][number];
 
-function List({ create }: { readonly create: React.ReactNode }) {
+function List() {
   const [address, change] = useAddressTexts();
   const { may } = useSession();
   const navigate = useNavigate();
@@ -165,7 +165,7 @@ function List({ create }: { readonly create: React.ReactNode }) {
                 }
               />
             );
-          if (rows.length === 0) return <Empty text={texts.empty} action={create} />;
+          if (rows.length === 0) return <Empty text={texts.empty} />;
           return (
             <DataTable
               label={texts.title}

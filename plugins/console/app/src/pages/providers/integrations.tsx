@@ -1,7 +1,7 @@
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { Access, Models } from '@/pages/providers/models';
-import { findKinds, Mappings, Settings } from '@/pages/providers/settings';
+import { integrationScopes, kindFinder, Mappings, Settings } from '@/pages/providers/settings';
 import { RotateButton, TestButton, useSlugsOf } from '@/pages/providers/test';
 import { workspaceField } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
@@ -20,10 +20,6 @@ type Update = NonNullable<operations['integrations.update']['requestBody']>['con
 type Row = Entry & Partial<Detail>;
 
 const at = (slug: string) => ({ path: { slug } });
-const both = (action: string): string[] => [
-  `organisation_integrations.${action}`,
-  `workspace_integrations.${action}`,
-];
 const kindOf = (values: Readonly<Record<string, unknown>>): string => String(values['/ai_provider_id'] ?? '');
 
 const integrations: Resource<Row, Create, Update> = {
@@ -66,13 +62,17 @@ const integrations: Resource<Row, Create, Update> = {
     },
     { header: texts.column.changed, cell: ({ row }) => <Time iso={row.original.last_updated_at} ago /> },
   ],
-  create: { scopes: both('create'), run: (body) => dataOf(api.POST('/integrations', { body })) },
+  create: { scopes: integrationScopes('create'), run: (body) => dataOf(api.POST('/integrations', { body })) },
   update: {
-    scopes: both('update'),
+    scopes: integrationScopes('update'),
     run: (id, body, headers) => dataOf(api.PUT('/integrations/{slug}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: both('delete'), action: common.action.delete, text: texts.integrations.removeText },
+    ...{
+      scopes: integrationScopes('delete'),
+      action: common.action.delete,
+      text: texts.integrations.removeText,
+    },
     typed: ({ slug }) => slug,
     run: (id, headers) => dataOf(api.DELETE('/integrations/{slug}', { params: at(id), headers })),
   },
@@ -82,7 +82,7 @@ const integrations: Resource<Row, Create, Update> = {
       fields: [
         {
           ...{ kind: 'reference', path: '/ai_provider_id', label: texts.field.kind, only: 'create' },
-          ...{ required: true, find: (search: string) => findKinds(search) },
+          ...{ required: true, find: kindFinder },
         },
         { kind: 'text', path: '/name', label: texts.field.name, required: true },
         {
@@ -145,7 +145,7 @@ const integrations: Resource<Row, Create, Update> = {
   actions: (record, tools) => <Actions record={record} tools={tools} />,
   tabs: [
     {
-      ...{ key: 'models', text: texts.tabs.models, scopes: both('read') },
+      ...{ key: 'models', text: texts.tabs.models, scopes: integrationScopes('read') },
       body: (record) => <Models {...tabOf(record)} />,
     },
     {

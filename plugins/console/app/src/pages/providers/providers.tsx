@@ -3,10 +3,10 @@ import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
 import { shortId, useWorkspaceNames } from '@/lib/names';
-import { findKinds } from '@/pages/providers/settings';
+import { integrationScopes, kindFinder } from '@/pages/providers/settings';
 import { RotateButton, TestButton } from '@/pages/providers/test';
 import { workspaceField } from '@/resource/common-fields';
-import { type FormField, type Option, type Resource, versioned } from '@/resource/declaration';
+import { type Finder, type FormField, type Resource, versioned } from '@/resource/declaration';
 import { UsageBar } from '@/resource/limits';
 import { ResourcePage } from '@/resource/page';
 import { Tabs } from '@/resource/sheet';
@@ -47,13 +47,16 @@ function boundFields<R extends Provider | VirtualKey>(): readonly FormField<R>[]
   ];
 }
 
-async function findIntegrations(search: string): Promise<readonly Option[]> {
-  const { data } = await dataOf(api.GET('/integrations', { params: { query: { page_size: 100 } } }));
-  const wanted = search.trim().toLowerCase();
-  return data
-    .map(({ id, name, ai_provider_id: kind }) => ({ value: id, text: name, note: kind }))
-    .filter(({ text, note }) => `${text} ${note}`.toLowerCase().includes(wanted));
-}
+const integrationFinder: Finder = {
+  ...{ name: 'integrations', scopes: integrationScopes('list'), by: 'id' },
+  async find(text) {
+    const { data } = await dataOf(api.GET('/integrations', { params: { query: { page_size: 100 } } }));
+    const wanted = text.trim().toLowerCase();
+    return data
+      .map(({ id, name, ai_provider_id: kind }) => ({ value: id, text: name, note: kind }))
+      .filter((one) => `${one.text} ${one.note}`.toLowerCase().includes(wanted));
+  },
+};
 
 const at = (slug: string) => ({ path: { slug } });
 
@@ -101,7 +104,7 @@ const providers: Resource<Provider, Body<'providers.create'>, Body<'providers.up
         { kind: 'text', path: '/name', label: texts.field.name, required: true },
         {
           ...{ kind: 'reference', path: '/integration_id', label: texts.field.integration, only: 'create' },
-          ...{ required: true, find: (search: string) => findIntegrations(search) },
+          ...{ required: true, find: integrationFinder },
         },
         {
           ...{ kind: 'text', path: '/slug', label: texts.field.slug, help: texts.field.slugHelp },
@@ -172,7 +175,7 @@ const virtualKeys: Resource<VirtualKey, Body<'virtual_keys.create'>, Body<'virtu
       fields: [
         {
           ...{ kind: 'reference', path: '/provider', label: texts.field.kind, only: 'create' },
-          ...{ required: true, find: (search: string) => findKinds(search) },
+          ...{ required: true, find: kindFinder },
           from: ({ ai_provider_name: kind }) => kind,
         },
         { kind: 'text', path: '/name', label: texts.field.name, required: true },

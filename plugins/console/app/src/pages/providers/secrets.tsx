@@ -1,6 +1,6 @@
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
-import { findWorkspaces } from '@/resource/common-fields';
+import { workspaceFinder } from '@/resource/common-fields';
 import { type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { Facts } from '@/resource/shown';
@@ -218,7 +218,7 @@ const secrets: Resource<Row, Create, Update> = {
         { kind: 'toggle', path: '/allow_all_workspaces', label: texts.field.all },
         {
           ...{ kind: 'reference', path: '/allowed_workspaces', label: texts.field.workspaces, several: true },
-          find: (search: string) => findWorkspaces(search),
+          find: workspaceFinder,
           shown: ({ values }) => values['/allow_all_workspaces'] !== true,
         },
         { kind: 'lines', path: '/allowed_hosts', label: texts.field.hosts, help: texts.field.hostsHelp },

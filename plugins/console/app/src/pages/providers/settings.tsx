@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
+import type { Finder } from '@/resource/declaration';
 import { type Mapping, SecretMappings } from '@/resource/secret-mappings';
 import { providers as texts } from '@/texts/providers';
 import { Field, Input, Textarea } from '@/ui/fields';
@@ -20,13 +21,23 @@ async function readKinds() {
 }
 type Kind = Awaited<ReturnType<typeof readKinds>>[number];
 
-/** Kinds of providers whose names have the text. */
-export async function findKinds(search: string) {
-  const all = await readKinds();
-  return all
-    .filter(({ id }) => id.includes(search.trim().toLowerCase()))
-    .map(({ id, address }) => ({ value: id, text: id, note: hostOf(address) }));
-}
+/** One of these is needed to do something with integrations: those of the organisation, or of a workspace. */
+export const integrationScopes = (action: string): string[] => [
+  `organisation_integrations.${action}`,
+  `workspace_integrations.${action}`,
+];
+
+/** Kinds of providers by their names. */
+export const kindFinder: Finder = {
+  ...{ name: 'provider-kinds', by: 'slug' },
+  scopes: [...['list', 'create'].flatMap(integrationScopes), 'virtual_keys.list', 'virtual_keys.create'],
+  async find(text) {
+    const all = await readKinds();
+    return all
+      .filter(({ id }) => id.includes(text.trim().toLowerCase()))
+      .map(({ id, address }) => ({ value: id, text: id, note: hostOf(address) }));
+  },
+};
 
 function hostOf(address: string | null): string {
   if (address === null) return texts.field.host;

@@ -9,7 +9,7 @@ import { useWorkspaceNames } from '@/lib/names';
 import { fieldsOf } from '@/pages/settings/categories';
 import { LastChanged } from '@/pages/settings/last-changed';
 import { Overrides } from '@/pages/settings/overrides';
-import { findConfigs } from '@/resource/common-fields';
+import { configFinder } from '@/resource/common-fields';
 import { type Section, type Versioned, versioned } from '@/resource/declaration';
 import { RecordForm } from '@/resource/form';
 import { ShownRecord } from '@/resource/shown';
@@ -52,7 +52,7 @@ const defaults: readonly Section<Defaults>[] = [
       { kind: 'pairs', path: '/metadata', label: texts.defaults.metadata },
       {
         ...{ kind: 'reference', path: '/config_id', label: texts.defaults.config, wide: true },
-        find: (search) => findConfigs(search),
+        find: configFinder,
       },
       {
         ...{ kind: 'lines', path: '/input_guardrails', label: texts.defaults.input, wide: false },

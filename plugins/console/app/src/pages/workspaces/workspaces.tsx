@@ -6,7 +6,7 @@ import { useSession } from '@/api/session';
 import { Members } from '@/pages/people/members';
 import { Overrides } from '@/pages/settings/overrides';
 import { WhatGoes } from '@/pages/workspaces/what-goes';
-import { findConfigs } from '@/resource/common-fields';
+import { configFinder } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { UsageBar } from '@/resource/limits';
 import { ResourcePage } from '@/resource/page';
@@ -128,7 +128,7 @@ const workspaces: Resource<Workspace, Create, Update> = {
         },
         {
           ...{ kind: 'reference', path: '/defaults/config_id', label: texts.field.config },
-          ...{ help: texts.field.configHelp, wide: true, find: (search: string) => findConfigs(search) },
+          ...{ help: texts.field.configHelp, wide: true, find: configFinder },
         },
         {
           ...{ kind: 'lines', path: '/defaults/allowed_models', label: texts.field.models },

@@ -18,11 +18,11 @@ const NoOptions = Type.Object({}, { additionalProperties: false });
 export function validateOptions(
   schema: TSchema | undefined,
   value: unknown,
-  pointer: string,
-  source: ConfigSource,
+  place: ValuePlace,
 ): CheckedValue {
+  const { pointer, source } = place;
   try {
-    return checkValue(schema ?? NoOptions, value ?? {}, { pointer, source });
+    return checkValue(schema ?? NoOptions, value ?? {}, place);
   } catch (error) {
     const reason = messageOf(error);
     const problem = {
@@ -45,17 +45,23 @@ export interface CheckedValue {
 interface ValuePlace {
   readonly pointer: string;
   readonly source: ConfigSource;
+  /** See `validateValue`. */
+  readonly isSlim?: boolean;
 }
 
 /**
  * Normalises a configuration value to its schema and validates it; reports every problem at once. Throws an `Error`
  * when the schema itself is wrong.
  */
-export function checkValue(schema: TSchema, value: unknown, { pointer, source }: ValuePlace): CheckedValue {
+export function checkValue(
+  schema: TSchema,
+  value: unknown,
+  { pointer, source, isSlim = false }: ValuePlace,
+): CheckedValue {
   const hide: Hide = (path, found) =>
     originText(pointer + path, source) ?? hideSecrets(pointer + path, found);
   const origin = (path: string): Origin | undefined => source.origin(pointer + path);
-  const found = validateValue(schema, value, { origin, hide });
+  const found = validateValue(schema, value, { origin, hide, isSlim });
   const problems = found.issues
     // An unresolved name has been reported already; its value is unknown.
     .filter((issue) => issue.part === 'key' || source.origin(pointer + issue.path)?.resolved !== false)

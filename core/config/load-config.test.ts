@@ -5,6 +5,8 @@ import fc from 'fast-check';
 import { loadConfig } from './load-config.ts';
 import { configOf, load, minimal, problemsOf } from './load-texts.test-support.ts';
 import { formatProblem } from './problem.ts';
+import { GatewayConfigSchema } from './schema.ts';
+import { validateValue } from './validate-value.ts';
 
 describe('loadConfig: defaults', () => {
   it('fills in every section of the smallest file', async () => {
@@ -50,6 +52,12 @@ describe('loadConfig: defaults', () => {
     assert.deepEqual(config.retention, { logs_days: 90, bodies_days: 30, metrics_days: 365 });
     assert.deepEqual(config.log, { level: 'info', format: 'text' });
     assert.deepEqual(config.providers, {});
+  });
+
+  it('fills in what the whole schema accepts, of which a load compiles only what is written', async () => {
+    const { config } = await configOf(minimal);
+    const written = [{ name: 'gateway', plugins: ['logger'] }];
+    assert.deepEqual(validateValue(GatewayConfigSchema, { ...config, pipelines: written }).issues, []);
   });
 
   it('gives every load its own defaults', async () => {

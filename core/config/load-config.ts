@@ -171,7 +171,7 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
   const files = [...new Set([...gathered.wanted, ...interpolated.inputs, ...gathered.globs])];
   const source = createSource(interpolated.root, { files, digest: digestOf(gathered.read) });
   const written = nodeValue(interpolated.root);
-  const checked = checkValue(GatewayConfigSchema, written, { pointer: '', source });
+  const checked = checkValue(GatewayConfigSchema, written, { pointer: '', source, isSlim: true });
   const plugins = splitPipelines(checked.value, source);
   const problems = arrangeProblems(
     [...gathered.problems, ...interpolated.problems, ...checked.problems, ...plugins.problems],

@@ -18,7 +18,10 @@ async function validate(
   assert.ok(loaded.ok, JSON.stringify(loaded));
   const [entry] = loaded.config.pipelines[0]?.plugins ?? [];
   assert.ok(entry);
-  const { value, problems } = validateOptions(schema, entry.options, entry.optionsPointer, loaded.source);
+  const { value, problems } = validateOptions(schema, entry.options, {
+    pointer: entry.optionsPointer,
+    source: loaded.source,
+  });
   return { value, problems: problems.map(formatProblem), paths: problems.map(({ path }) => path) };
 }
 

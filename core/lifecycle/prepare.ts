@@ -385,8 +385,9 @@ async function preparePipeline(
       continue;
     }
     const { plugin } = load;
-    const { definition } = plugin;
-    const validated = validateOptions(definition.schema, entry.options, entry.optionsPointer, input.source);
+    const { definition, builtIn: isSlim } = plugin;
+    const place = { pointer: entry.optionsPointer, source: input.source, isSlim };
+    const validated = validateOptions(definition.schema, entry.options, place);
     problems.push(...validated.problems);
     const prepared = { entry, plugin, definition, options: validated.value };
     if (validated.problems.length === 0) problems.push(...(await optionFaults(prepared, input)));

@@ -18,12 +18,8 @@ pipelines:
   assert.ok(loaded.ok, JSON.stringify(loaded));
   const entry = loaded.config.pipelines[0]?.plugins[1];
   assert.ok(entry);
-  const { value, problems } = validateOptions(
-    OptionsSchema,
-    entry.options,
-    entry.optionsPointer,
-    loaded.source,
-  );
+  const place = { pointer: entry.optionsPointer, source: loaded.source };
+  const { value, problems } = validateOptions(OptionsSchema, entry.options, place);
   if (problems.length > 0) return problems.map(formatProblem);
   return ((await mcp.check?.(value as never)) ?? []).map(({ path, message }) => `${path} ${message}`);
 }

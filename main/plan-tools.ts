@@ -3,12 +3,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { Sides } from '../core/administration/changes/compare-requests.ts';
-import {
-  type RecordedRequest,
-  requestOfEntry,
-  requestOfRow,
-  withBody,
-} from '../core/administration/changes/recorded-request.ts';
+import { type RecordedRequest, recordedRequest } from '../core/administration/changes/recorded-request.ts';
 import type { PlanCommand } from '../core/administration/cli/change-arguments.ts';
 import type { PlanTools } from '../core/administration/cli/plan-command.ts';
 import { readDirectory } from '../core/administration/directory/file-records-directory.ts';
@@ -107,9 +102,9 @@ export function planTools(
           ...(after && { after }),
         });
         for (const { request: row, body } of records) {
-          const one = requestOfRow({ ...row });
+          const one = recordedRequest.ofRow({ ...row });
           if (one === undefined) continue;
-          found.push(body === undefined ? one : room.keep(withBody(one, { ...body })));
+          found.push(body === undefined ? one : room.keep(recordedRequest.withBody(one, { ...body })));
           after = { createdAt: one.at, id: one.id };
         }
         if (records.length < pageRows) break;
@@ -202,7 +197,7 @@ async function askedRequests(
     const page = await askGateway(at, 'GET', `/logs?include=bodies&page_size=${pageEntries}&${query}`);
     if (!isJsonObject(page) || !Array.isArray(page['data'])) break;
     for (const entry of page['data'] as unknown[]) {
-      const one = requestOfEntry(entry);
+      const one = recordedRequest.ofEntry(entry);
       if (one !== undefined) found.push(room.keep(one));
     }
     const { next_cursor: next } = page;
@@ -231,7 +226,7 @@ class BodyRoom {
 async function journalRequests(data: string, since: number, limit: number): Promise<RecordedRequest[]> {
   const rows: RecordedRequest[] = [];
   await eachRow(data, 'requests', (row) => {
-    const request = requestOfRow(row);
+    const request = recordedRequest.ofRow(row);
     if (request !== undefined && request.at >= since) rows.push(request);
     // Twice as many, so that few sorts are needed.
     if (rows.length >= 2 * limit) newest(rows, limit);
@@ -241,7 +236,7 @@ async function journalRequests(data: string, since: number, limit: number): Prom
   const room = new BodyRoom();
   await eachRow(data, 'bodies', (row) => {
     const request = found.get(String(row['id']));
-    if (request !== undefined) found.set(request.id, room.keep(withBody(request, row)));
+    if (request !== undefined) found.set(request.id, room.keep(recordedRequest.withBody(request, row)));
   });
   return [...found.values()];
 }

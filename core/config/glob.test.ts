@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { expandGlob, globBase, globConcerns, isGlob } from './read-file.ts';
+import { globs } from './read-file.ts';
 
 describe('expandGlob', () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-glob-'));
@@ -41,27 +41,27 @@ describe('expandGlob', () => {
   ] as const)
     it(pattern, async () =>
       assert.deepEqual(
-        (await expandGlob(join(folder, pattern))).map((path) => relative(folder, path)),
+        (await globs.expand(join(folder, pattern))).map((path) => relative(folder, path)),
         expected,
       ),
     );
 
   it('does not go round in linked directories', async () => {
-    const found = await expandGlob(join(folder, '**/a.yaml'));
+    const found = await globs.expand(join(folder, '**/a.yaml'));
     assert.deepEqual(found, [join(folder, 'a.yaml')]);
   });
 });
 
 it('knows patterns and where they begin', () => {
-  assert.equal(isGlob('/etc/weir/a.yaml'), false);
-  assert.equal(isGlob('/etc/weir/*.yaml'), true);
-  assert.equal(globBase('/etc/weir/*/x-?.yaml'), '/etc/weir');
-  assert.equal(globBase('/etc/weir/**/*.yaml'), '/etc/weir');
+  assert.equal(globs.is('/etc/weir/a.yaml'), false);
+  assert.equal(globs.is('/etc/weir/*.yaml'), true);
+  assert.equal(globs.base('/etc/weir/*/x-?.yaml'), '/etc/weir');
+  assert.equal(globs.base('/etc/weir/**/*.yaml'), '/etc/weir');
 });
 
 it('knows which names matter', () => {
-  assert.equal(globConcerns('/etc/w/*.yaml', '/etc/w', 'a.yaml'), true);
-  assert.equal(globConcerns('/etc/w/*.yaml', '/etc/w', 'a.txt'), false);
-  assert.equal(globConcerns('/etc/w/*.yaml', '/etc/other', 'a.yaml'), false);
-  assert.equal(globConcerns('/etc/w/**/*.yaml', '/etc/w/deep', 'new'), true);
+  assert.equal(globs.concerns('/etc/w/*.yaml', '/etc/w', 'a.yaml'), true);
+  assert.equal(globs.concerns('/etc/w/*.yaml', '/etc/w', 'a.txt'), false);
+  assert.equal(globs.concerns('/etc/w/*.yaml', '/etc/other', 'a.yaml'), false);
+  assert.equal(globs.concerns('/etc/w/**/*.yaml', '/etc/w/deep', 'new'), true);
 });

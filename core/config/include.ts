@@ -1,6 +1,6 @@
 import { dirname, join, relative, resolve } from 'node:path';
 import type { ConfigFile, ConfigNode, MapEntry, MapNode, NodePlace } from './config-node.ts';
-import { expandGlob, isGlob, maxConfigFileBytes, type ReadFile, readText } from './read-file.ts';
+import { maxConfigFileBytes, type ReadFile, readText, globs } from './read-file.ts';
 import { parseYaml } from './parse-yaml.ts';
 import { isError, placeText, type Problem, problemAtNode } from './problem.ts';
 import { childPointer } from '../base/json.ts';
@@ -182,12 +182,12 @@ class Gathering {
   /** Files of one include that have not been read yet. */
   async #matches(pattern: string, chain: readonly ConfigFile[], place: NodePlace): Promise<ConfigFile[]> {
     const absolute = resolve(dirname(place.file.path), pattern);
-    const glob = isGlob(pattern);
+    const glob = globs.is(pattern);
     let paths = [absolute];
     if (glob) {
       this.globs.add(absolute);
       // A pattern excludes the file that contains it.
-      paths = (await expandGlob(absolute)).filter((path) => path !== place.file.path);
+      paths = (await globs.expand(absolute)).filter((path) => path !== place.file.path);
       if (paths.length === 0)
         this.problems.push({
           ...problemAtNode(

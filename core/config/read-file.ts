@@ -7,12 +7,12 @@ const maxMatches = 1000;
 const maxDepth = 16;
 
 /** True for a pattern: `*` (any characters but `/`), `?` (one of them), `**` (any number of directories). */
-export function isGlob(path: string): boolean {
+function isGlob(path: string): boolean {
   return /[*?]/.test(path);
 }
 
 /** Directory part of a pattern without wildcards: start of the search. */
-export function globBase(pattern: string): string {
+function globBase(pattern: string): string {
   let base = pattern;
   while (isGlob(base)) base = dirname(base);
   return base;
@@ -47,7 +47,7 @@ function matches(name: string, segment: string): boolean {
 }
 
 /** Files that match an absolute pattern, sorted. An unreadable directory has no matches. */
-export async function expandGlob(pattern: string): Promise<string[]> {
+async function expandGlob(pattern: string): Promise<string[]> {
   const base = globBase(pattern);
   const segments = pattern
     .slice(base.length)
@@ -79,7 +79,7 @@ export async function expandGlob(pattern: string): Promise<string[]> {
 }
 
 /** True when an entry of this name in `directory` may change the matches of the pattern. */
-export function globConcerns(pattern: string, directory: string, name: string): boolean {
+function globConcerns(pattern: string, directory: string, name: string): boolean {
   if (dirname(pattern) !== directory) return directory.startsWith(globBase(pattern));
   const last = basename(pattern);
   return last === '**' || matches(name, last);
@@ -163,3 +163,6 @@ export async function readText(
     return { ok: false, message: 'is not UTF-8 text; save it as UTF-8' };
   }
 }
+
+/** Patterns of files (`*`, `?`, `**`): whether a text is one, its files, the folder above them, and what may change them. */
+export const globs = { is: isGlob, expand: expandGlob, base: globBase, concerns: globConcerns };

@@ -18,7 +18,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Log } from '../ports/log.ts';
 import { systemClock as clock } from '../ports/clock.ts';
-import { watchFiles, type WatchOptions } from './watch.ts';
+import { watchFiles } from './watch.ts';
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'weir-watch-')));
 const stops: (() => void)[] = [];
@@ -41,7 +41,7 @@ async function until(condition: () => boolean, what: string): Promise<void> {
 function watching(
   files: () => readonly string[],
   onChange: () => void | Promise<void> = () => {},
-  options: Partial<WatchOptions> = {},
+  options: Partial<Parameters<typeof watchFiles>[2]> = {},
 ) {
   const state = { runs: 0, looks: 0, logged: [] as string[] };
   const note = (message: string): void => void state.logged.push(message);

@@ -3,7 +3,7 @@ import type { Log } from '../ports/log.ts';
 import { type FSWatcher, watch } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { basename, dirname, join, sep } from 'node:path';
-import { expandGlob, globBase, globConcerns, isGlob } from './read-file.ts';
+import { globs } from './read-file.ts';
 import { createHash } from 'node:crypto';
 import { messageOf } from '../errors/gateway-error.ts';
 
@@ -41,13 +41,13 @@ export class Fingerprinter {
     this.#known = new Map();
     const result = new Map<string, Fingerprint>();
     for (const entry of new Set(entries)) {
-      if (!isGlob(entry)) {
+      if (!globs.is(entry)) {
         result.set(entry, await this.#file(entry, previous, trustStatus));
         continue;
       }
       const hash = createHash('sha256');
       let changedAt = 0;
-      for (const path of await expandGlob(entry)) {
+      for (const path of await globs.expand(entry)) {
         const fingerprint = await this.#file(path, previous, trustStatus);
         hash.update(`${path}\0${fingerprint.content}\0`);
         changedAt = Math.max(changedAt, fingerprint.changedAt);
@@ -186,15 +186,15 @@ class DirectoryWatch {
     const path = join(directory, name);
     const leadsTo = (target: string): boolean => target === path || target.startsWith(path + sep);
     return this.#entries.some((entry) =>
-      isGlob(entry) ? leadsTo(globBase(entry)) || globConcerns(entry, directory, name) : leadsTo(entry),
+      globs.is(entry) ? leadsTo(globs.base(entry)) || globs.concerns(entry, directory, name) : leadsTo(entry),
     );
   }
 }
 
 async function directoriesOf(entry: string): Promise<string[]> {
-  if (!isGlob(entry)) return [dirname(entry)];
-  const matches = await expandGlob(entry);
-  return [...new Set([globBase(entry), ...matches.map((match) => dirname(match))])];
+  if (!globs.is(entry)) return [dirname(entry)];
+  const matches = await globs.expand(entry);
+  return [...new Set([globs.base(entry), ...matches.map((match) => dirname(match))])];
 }
 
 /** The directory itself, or its nearest existing parent, where its creation is an event. */
@@ -207,7 +207,7 @@ async function nearestDirectory(path: string): Promise<{ path: string; identity:
 }
 
 /** Options of watching. */
-export interface WatchOptions {
+interface WatchOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** Poll interval in milliseconds, since network drives send no events. Default 1000. */

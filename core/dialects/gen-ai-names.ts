@@ -43,23 +43,31 @@ const services: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** `gen_ai.operation.name` of an endpoint; of a request to an MCP server by its operation there. */
-export function operationName(endpoint: EndpointId, operation: string): string {
+function operationName(endpoint: EndpointId, operation: string): string {
   if (operation === 'mcp.tools.call') return 'execute_tool';
   return operation || (operations[endpoint] ?? endpoint);
 }
 
 /** Endpoint of a `gen_ai.operation.name`; the operation itself when the gateway has none. */
-export function endpointOfOperation(operation: string): string {
+function endpointOfOperation(operation: string): string {
   return Object.hasOwn(endpoints, operation) ? (endpoints[operation] as string) : operation;
 }
 
 /** `gen_ai.provider.name` of a kind of provider. */
-export function genAiProvider(service: string): string {
+function genAiProvider(service: string): string {
   return Object.hasOwn(providers, service) ? (providers[service] as string) : service;
 }
 
 /** Kind of provider of a `gen_ai.provider.name` (or the older `gen_ai.system`). */
-export function serviceOfGenAiProvider(name: string): string {
+function serviceOfGenAiProvider(name: string): string {
   const lower = name.toLowerCase();
   return services.get(lower) ?? lower;
 }
+
+/** Names of OpenTelemetry's GenAI conventions from ours (`operation`, `provider`), and ours from them (`endpoint`, `service`). */
+export const genAiNames = {
+  operation: operationName,
+  endpoint: endpointOfOperation,
+  provider: genAiProvider,
+  service: serviceOfGenAiProvider,
+};

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RecordingMetrics } from '../lifecycle/recording-services.test-support.ts';
-import { BoundSeries, type Combination, requestFamilies } from './request-metrics.ts';
+import { BoundSeries, requestFamilies } from './request-metrics.ts';
+
+type Combination = Parameters<BoundSeries['of']>[0];
 
 const usual: Combination = {
   provider: 'up',

@@ -227,7 +227,7 @@ const maxBound = 5000;
 const maxLatest = 4;
 
 /** A combination of labels. */
-export interface Combination extends RequestLabels {
+interface Combination extends RequestLabels {
   /** Values of the labels from the configuration, in its order. */
   readonly further: readonly string[];
 }

@@ -65,7 +65,7 @@ export interface StartOptions<C> {
 }
 
 /** A generation, or why there is none; `pluginInputs` are to be watched in either case. */
-export type BuildResult<C> =
+type BuildResult<C> =
   | { readonly ok: true; readonly generation: Generation<C> }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly pluginInputs: readonly string[] };
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PluginEntry } from '../config/schema.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
-import { loadPlugin, type PluginLoad } from './prepare.ts';
+import { loadPlugin } from './prepare.ts';
 import { realClock } from './recording-services.test-support.ts';
 import { installedPackage, pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 
@@ -17,7 +17,7 @@ function load(
   where: PluginFolder,
   use: string,
   isolate?: NonNullable<PluginEntry['isolate']>,
-): Promise<PluginLoad> {
+): ReturnType<typeof loadPlugin> {
   const entry: PluginEntry = {
     use,
     ...(isolate !== undefined && { isolate }),

@@ -5,12 +5,12 @@ import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { GatewayError } from '../errors/gateway-error.ts';
 import * as pluginModule from '../pipeline/plugin.ts';
-import { type BundleResult, type PluginBundle, pluginModuleName } from './plugin-bundler.ts';
+import { type PluginBundle, pluginModuleName } from './plugin-bundler.ts';
 import { installedPackage, pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 
 const place = { file: 'gateway.config.yaml', line: 3, column: 9 };
 
-function bundleOf(where: PluginFolder, name = 'plugin.ts'): Promise<BundleResult> {
+function bundleOf(where: PluginFolder, name = 'plugin.ts') {
   return where.bundler.bundle({
     entry: where.path(name),
     folder: where.folder,
@@ -19,7 +19,7 @@ function bundleOf(where: PluginFolder, name = 'plugin.ts'): Promise<BundleResult
   });
 }
 
-function good(result: BundleResult): PluginBundle {
+function good(result: Awaited<ReturnType<typeof bundleOf>>): PluginBundle {
   assert.equal(result.ok, true, JSON.stringify(result));
   return result.ok ? result.bundle : assert.fail();
 }

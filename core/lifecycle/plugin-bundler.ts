@@ -164,7 +164,7 @@ export interface PluginBundle {
 }
 
 /** A bundle, or the faults of the plugin's code; `inputs` are to be watched in either case. */
-export type BundleResult =
+type BundleResult =
   | { readonly ok: true; readonly bundle: PluginBundle; readonly inputs: readonly string[] }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly inputs: readonly string[] };
 

@@ -32,7 +32,7 @@ interface LoadedPlugin {
 }
 
 /** A plugin, or all its faults; `inputs` are the files to watch in either case. */
-export type PluginLoad =
+type PluginLoad =
   | { readonly ok: true; readonly plugin: LoadedPlugin; readonly inputs: readonly string[] }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly inputs: readonly string[] };
 

@@ -5,7 +5,7 @@ import { watchFiles } from '../config/watch.ts';
 import { definePlugin, Type, type AnyPlugin } from '../pipeline/plugin.ts';
 import { PluginBreakers } from '../pipeline/plugin-breaker.ts';
 import type { Clock } from '../ports/clock.ts';
-import { type BuildResult, type CreatedPipeline, startGeneration } from './generation.ts';
+import { type CreatedPipeline, startGeneration } from './generation.ts';
 import { prepareGeneration } from './prepare.ts';
 import { pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 import {
@@ -39,7 +39,7 @@ export interface TestBench extends PluginFolder {
   readonly metrics: RecordingMetrics;
   /** Writes `gateway.config.yaml` with one pipeline of these plugins, each a line of YAML. */
   configure(plugins: readonly string[], more?: string): Promise<void>;
-  build(): Promise<BuildResult<readonly CreatedPipeline[]>>;
+  build(): ReturnType<typeof startGeneration<readonly CreatedPipeline[]>>;
   /** `beforeLoad` runs before each reading of the configuration. */
   reloader(
     env?: Record<string, string>,

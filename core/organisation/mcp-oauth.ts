@@ -8,18 +8,18 @@ import { headerNameMistake } from './mcp-address.ts';
 import type { Mistake } from '../base/json.ts';
 
 /** Secrets of the OAuth settings, by their names in the settings. */
-export const oauthSecretNames = ['client_secret', 'private_key'] as const;
+const oauthSecretNames = ['client_secret', 'private_key'] as const;
 export type OauthSecretName = (typeof oauthSecretNames)[number];
 
 const fieldPrefix = 'configurations.oauth.';
 
 /** Field of a record's secret: `configurations.oauth.client_secret`. */
-export function oauthField(name: OauthSecretName): string {
+function oauthField(name: OauthSecretName): string {
   return `${fieldPrefix}${name}`;
 }
 
 /** Name of the secret that a field is; undefined for another field. */
-export function oauthSecretName(field: string): OauthSecretName | undefined {
+function oauthSecretName(field: string): OauthSecretName | undefined {
   return oauthSecretNames.find((name) => oauthField(name) === field);
 }
 
@@ -188,9 +188,17 @@ export function identityHeaderMistakes(headers: Readonly<Record<string, string>>
 }
 
 /** Where the client's secret goes: the token endpoint of the settings, their issuer, or the server itself. */
-export function oauthSecretOrigin(settings: McpOauthSettings, url: string): SecretOrigin {
+function oauthSecretOrigin(settings: McpOauthSettings, url: string): SecretOrigin {
   return originOf(settings.token_endpoint ?? settings.issuer ?? url);
 }
+
+/** Secrets of the OAuth settings: their names there, the field of a record that holds each, and where they are sent. */
+export const oauthSecrets = {
+  names: oauthSecretNames,
+  field: oauthField,
+  nameOf: oauthSecretName,
+  origin: oauthSecretOrigin,
+};
 
 /**
  * The client of the settings. `methods` are those of the authorization server, empty when it says nothing. Throws

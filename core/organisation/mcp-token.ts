@@ -3,14 +3,7 @@ import type { OauthClient, OauthClients, OauthDiscovery, OauthTokens } from '../
 import type { McpOauthSettings } from '../ports/record-kinds.ts';
 import { type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
 import { mappedSecret, type ReferringIntegration } from './mcp-address.ts';
-import {
-  oauthClientOf,
-  oauthField,
-  oauthSecretName,
-  type OauthSecretName,
-  oauthSecretNames,
-  oauthSecretOrigin,
-} from './mcp-oauth.ts';
+import { oauthClientOf, type OauthSecretName, oauthSecrets } from './mcp-oauth.ts';
 
 /** Secret of the client at the authorization server. */
 export interface OauthSecret {
@@ -35,16 +28,16 @@ export async function oauthSecretOf(
 ): Promise<OauthSecret | undefined> {
   const { id, data, secrets: sealed } = record;
   for (const [index, mapping] of data.secretMappings.entries()) {
-    const name = oauthSecretName(mapping.targetField);
+    const name = oauthSecrets.nameOf(mapping.targetField);
     if (name === undefined) continue;
-    const origin = oauthSecretOrigin(data.oauth ?? {}, data.url);
+    const origin = oauthSecrets.origin(data.oauth ?? {}, data.url);
     const mapped = { mapping, reference: references[index], workspaceId, origin };
     return { name, value: await mappedSecret(mapped, scope) };
   }
-  for (const name of oauthSecretNames) {
-    const text = sealed[oauthField(name)];
+  for (const name of oauthSecrets.names) {
+    const text = sealed[oauthSecrets.field(name)];
     if (text !== undefined)
-      return { name, value: scope.secrets.open(text, secretContext(id, oauthField(name))) };
+      return { name, value: scope.secrets.open(text, secretContext(id, oauthSecrets.field(name))) };
   }
   return undefined;
 }

@@ -21,31 +21,27 @@ const ChosenTool = Type.Object(
   strict,
 );
 
-/** Servers that a virtual server is made of. */
-export const ChosenServers = Type.Array(Type.String({ pattern: slug }), {
-  maxItems: 100,
-  description:
-    'Slugs of the servers, of the options or of the administration API. Default: those of `tools`.',
-});
-
-/** Tools that a virtual server has. */
-export const ChosenTools = Type.Array(ChosenTool, {
-  maxItems: 1000,
-  description: 'The tools. Default: all of the servers, each under the slug of its server.',
-});
-
-/** How a virtual server shows its tools. */
-export const VirtualMode = Type.Union([Type.Literal('list'), Type.Literal('search')], {
-  description:
-    '`list` (default): all tools. `search`: two tools, one that finds the others and one that calls them.',
-});
-
-/** What a virtual server tells models. */
-export const VirtualInstructions = Type.String({
-  minLength: 1,
-  maxLength: 8192,
-  description: 'For the model, in the handshake.',
-});
+/** Parts of a virtual server in the YAML and in the API: what it is made of, and what it tells models. */
+export const virtualServerFields = {
+  servers: Type.Array(Type.String({ pattern: slug }), {
+    maxItems: 100,
+    description:
+      'Slugs of the servers, of the options or of the administration API. Default: those of `tools`.',
+  }),
+  tools: Type.Array(ChosenTool, {
+    maxItems: 1000,
+    description: 'The tools. Default: all of the servers, each under the slug of its server.',
+  }),
+  mode: Type.Union([Type.Literal('list'), Type.Literal('search')], {
+    description:
+      '`list` (default): all tools. `search`: two tools, one that finds the others and one that calls them.',
+  }),
+  instructions: Type.String({
+    minLength: 1,
+    maxLength: 8192,
+    description: 'For the model, in the handshake.',
+  }),
+};
 
 /** Parts of a virtual server, in the YAML or in a record. */
 type VirtualParts = Partial<Pick<McpVirtualServerData, 'servers' | 'tools'>>;
@@ -78,7 +74,7 @@ export function virtualServerMistakes({
 }
 
 /** An MCP server of the configuration. */
-export interface ConfiguredMcpServer {
+interface ConfiguredMcpServer {
   readonly slug: string;
   readonly isVirtual: boolean;
   /** Ids or slugs of the workspaces that may use it; undefined: all. */

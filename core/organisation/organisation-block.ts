@@ -4,14 +4,7 @@ import { RateLimits, UsageLimitSchema } from './limits.ts';
 import { AllowedModelNames, Description, Instant, Metadata, Name, strict } from './fields.ts';
 import { DefaultGuardrailNames, guardrailFields } from './guardrails.ts';
 import { GivenModel, integrationFields, maxModels, newIntegrationFields, Slug } from './integrations.ts';
-import {
-  changeableUsage,
-  PolicyTargetSchema,
-  rateLimitPolicyFields,
-  RateLimitType,
-  usageLimitPolicyFields,
-  UsagePolicyType,
-} from './policies.ts';
+import { PolicyTargetSchema, rateLimitPolicy, usageLimitPolicy } from './policies.ts';
 import { accessLimits, providerFields } from './providers.ts';
 import type { RouteConfigInput } from './route-config.ts';
 
@@ -104,10 +97,10 @@ const Guardrail = Type.Object({ ...own, ...guardrailFields }, strict);
 const RateLimitPolicy = Type.Object(
   {
     ...own,
-    ...rateLimitPolicyFields,
-    name: Type.Optional(rateLimitPolicyFields.name),
+    ...rateLimitPolicy.fields,
+    name: Type.Optional(rateLimitPolicy.fields.name),
     target: Type.Optional(PolicyTargetSchema),
-    type: RateLimitType,
+    type: rateLimitPolicy.type,
   },
   strict,
 );
@@ -115,12 +108,12 @@ const RateLimitPolicy = Type.Object(
 const UsageLimitPolicy = Type.Object(
   {
     ...own,
-    ...changeableUsage,
-    conditions: usageLimitPolicyFields.conditions,
-    group_by: usageLimitPolicyFields.group_by,
+    ...usageLimitPolicy.changeable,
+    conditions: usageLimitPolicy.fields.conditions,
+    group_by: usageLimitPolicy.fields.group_by,
     target: Type.Optional(PolicyTargetSchema),
-    type: UsagePolicyType,
-    credit_limit: usageLimitPolicyFields.credit_limit,
+    type: usageLimitPolicy.type,
+    credit_limit: usageLimitPolicy.fields.credit_limit,
   },
   strict,
 );

@@ -32,7 +32,7 @@ export function metadataName(key: string): string | undefined {
 }
 
 /** Whether a rule of a policy with this target may have this key. */
-export function isPolicyKey(key: string, target: PolicyTarget): boolean {
+function isPolicyKey(key: string, target: PolicyTarget): boolean {
   return metadataName(key) !== undefined || policyKeys[target].some((known) => known === key);
 }
 
@@ -78,7 +78,7 @@ const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
 const PolicyName = Name('For people; it is in refusals. Default: what the policy says.');
 
 /** Mutable fields of a rate-limit policy. */
-export const rateLimitPolicyFields = {
+const rateLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
   group_by: GroupBy,
@@ -100,12 +100,12 @@ export function storedTarget(target: PolicyTarget | undefined): { readonly targe
 }
 
 /** Unit of a rate-limit policy; immutable. */
-export const RateLimitType = Type.Union([Type.Literal('requests'), Type.Literal('tokens')]);
+const RateLimitType = Type.Union([Type.Literal('requests'), Type.Literal('tokens')]);
 
 const limitFields = UsageLimitSchema.properties;
 
 /** Mutable fields of a usage-limit policy. */
-export const usageLimitPolicyFields = {
+const usageLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
   group_by: GroupBy,
@@ -127,11 +127,7 @@ export const usageLimitPolicyFields = {
 };
 
 /** Unit of a usage-limit policy: US dollars, tokens or requests; immutable. */
-export const UsagePolicyType = Type.Union([
-  Type.Literal('cost'),
-  Type.Literal('tokens'),
-  Type.Literal('requests'),
-]);
+const UsagePolicyType = Type.Union([Type.Literal('cost'), Type.Literal('tokens'), Type.Literal('requests')]);
 
 /** Rules of a policy in bodies and files. */
 export interface GivenRules {
@@ -238,12 +234,22 @@ function unknown(word: string, why: string, known: readonly string[], ...others:
 }
 
 /** Mutable fields of a usage-limit policy in a body. */
-export const changeableUsage = {
+const changeableUsage = {
   name: Type.Optional(usageLimitPolicyFields.name),
   alert_threshold: Type.Optional(usageLimitPolicyFields.alert_threshold),
   periodic_reset: usageLimitPolicyFields.periodic_reset,
   periodic_reset_days: usageLimitPolicyFields.periodic_reset_days,
   next_usage_reset_at: usageLimitPolicyFields.next_usage_reset_at,
+};
+
+/** Schemas of a rate-limit policy: its mutable fields, and its unit. */
+export const rateLimitPolicy = { fields: rateLimitPolicyFields, type: RateLimitType };
+
+/** Schemas of a usage-limit policy: its mutable fields, those of a change, and its unit. */
+export const usageLimitPolicy = {
+  fields: usageLimitPolicyFields,
+  changeable: changeableUsage,
+  type: UsagePolicyType,
 };
 
 /** Limit of a usage-limit policy in a body or a file. */

@@ -3,7 +3,9 @@ import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import zlib from 'node:zlib';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { LazyBody, type BodyBytes } from './request-body.ts';
+import { LazyBody } from './request-body.ts';
+
+type BodyBytes = ConstructorParameters<typeof LazyBody>[0];
 
 /** A body over these bytes; `reads` counts how often they were asked for. */
 function lazy(content: string | Buffer, headers: Record<string, string> = {}, more: Partial<BodyBytes> = {}) {

@@ -125,7 +125,7 @@ export class ChangedBody implements AttemptBody, MayBeLarge {
 }
 
 /** Where the bytes come from. */
-export interface BodyBytes {
+interface BodyBytes {
   readonly hasBody: boolean;
   header(name: string): string | undefined;
   /** Synchronous when they are there. Throws the refusal when they are too many, too slow, or exceed the memory that is left. */

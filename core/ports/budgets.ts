@@ -1,5 +1,5 @@
 /** Unit of a budget. */
-export type BudgetUnit = UsageLimit['type'];
+type BudgetUnit = UsageLimit['type'];
 
 /** The record that a budget belongs to, as alerts and refusals name it. */
 export interface BudgetSubject {

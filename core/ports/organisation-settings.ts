@@ -1,5 +1,5 @@
 /** Rights of members and managers to see data. Owners and admins always see everything. */
-export interface DataVisibility {
+interface DataVisibility {
   /** If false, members see only logs and analytics of their own keys. Default true. */
   readonly membersViewAllData: boolean;
   /** The same for managers. Default true. */
@@ -50,7 +50,7 @@ export interface UserKeyRules {
  * Logged parts of requests. Their rows are always kept, because limits, budgets and analytics count them. `full`: bodies
  * too, unless the request, its key or the logger's options say otherwise; `metadata`: no bodies.
  */
-export type LoggingMode = 'full' | 'metadata';
+type LoggingMode = 'full' | 'metadata';
 
 interface LoggingRules {
   /** Default `full`. */

@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import {
-  cutsOf,
-  redactPieces,
-  redactText,
-  type TextRule,
-  namedPattern,
-  type PatternName,
-} from './redact-text.ts';
+import { cutsOf, redactPieces, redactText, type TextRule, namedPattern } from './redact-text.ts';
+
+type PatternName = Parameters<typeof namedPattern>[0];
 
 const rule = (name: PatternName): TextRule => ({ find: namedPattern(name, 'wk_'), replacement: `<${name}>` });
 const of = (expression: RegExp, replacement: string): TextRule => ({

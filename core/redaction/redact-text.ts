@@ -88,7 +88,7 @@ interface Span {
 type FindSpans = (text: string) => Iterable<Span>;
 
 /** Built-in patterns. */
-export type PatternName = 'email' | 'phone' | 'credit_card' | 'api_key' | 'ip_address';
+type PatternName = 'email' | 'phone' | 'credit_card' | 'api_key' | 'ip_address';
 
 const longestLocalPart = 64;
 

@@ -15,7 +15,7 @@ import type { AttemptOptions, RouteOptions } from '../pipeline/router.ts';
 import type { PlanLeaf } from './plan/plan-node.ts';
 
 /** Settings of a request's own headers for its transport. */
-export interface RoutingHeaders {
+interface RoutingHeaders {
   /** Milliseconds, 1 to a day; undefined: config and options apply. */
   readonly requestTimeoutMs: number | undefined;
   /** Lower-case names of the client's headers that reach the provider even when the request is translated; at most 64. */

@@ -14,23 +14,52 @@ import { SavedNames, type SavedRecords, placeText } from './plan/read-config.ts'
 import { placeKey } from './plan/config-store.ts';
 import { readGuardrails } from './plan/read-guardrails.ts';
 
-/** Source of the defaults of workspaces and organisations, and of saved configs. */
-export type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
-
 /** Slug of the default config of the workspace, by its list of records. */
 const defaultSlugs = new WeakMap<readonly StoredRecord<'config'>[], string>();
 
-/**
- * Name of the default config for requests of this key: the key's own, else that in the defaults of its workspace, else
- * the saved config with `isDefault` of the workspace, else that of the organisation.
- */
-export function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string | undefined {
-  if (key === undefined) return undefined;
-  const own = key.defaults?.configId;
-  if (own !== undefined) return own;
-  const { configId, own: ofWorkspace } = defaults.defaultsOf(key.organisationId, key.workspaceId);
-  if (ofWorkspace?.configId !== undefined) return configId;
-  return defaultConfigSlug(defaults.records('config', key), key.workspaceId) ?? configId;
+/** Source of the defaults of workspaces and organisations, and of saved configs. */
+type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
+
+/** The configs with which requests of keys begin. */
+export class DefaultConfigs {
+  readonly #defaults: Defaults;
+
+  constructor(defaults: Defaults) {
+    this.#defaults = defaults;
+  }
+
+  /**
+   * Name of the default config for requests of this key: the key's own, else that in the defaults of its workspace, else
+   * the saved config with `isDefault` of the workspace, else that of the organisation.
+   */
+  of(key: KeyRecord | undefined): string | undefined {
+    if (key === undefined) return undefined;
+    const own = key.defaults?.configId;
+    if (own !== undefined) return own;
+    const { configId, own: ofWorkspace } = this.#defaults.defaultsOf(key.organisationId, key.workspaceId);
+    if (ofWorkspace?.configId !== undefined) return configId;
+    return defaultConfigSlug(this.#defaults.records('config', key), key.workspaceId) ?? configId;
+  }
+
+  /** The refusal of a request whose key forbids it to choose its config. */
+  overrideDenied(key: KeyRecord): GatewayError {
+    return new GatewayError(
+      'config_override_denied',
+      `The ${named(key)} does not let its requests bring a config of their own. Leave the config header out, or use a key that allows it (defaults.allow_config_override).`,
+      { param: 'config' },
+    );
+  }
+
+  /** The refusal of a request whose default config no longer exists. */
+  missing(slug: string, key: KeyRecord): GatewayError {
+    if (this.#defaults.standing() !== 'current') return directoryBehind(`config ${JSON.stringify(slug)}`);
+    const owner = ownerOf(slug, key, this.#defaults);
+    return new GatewayError(
+      'config_unknown',
+      `There is no config ${JSON.stringify(slug)}, with which requests of the ${owner} begin. Define it under "configs" in the configuration, name another one in the defaults of the ${owner} (config_id), or send a config with the request.`,
+      { param: 'config' },
+    );
+  }
 }
 
 /** Slug of the workspace's default among its saved configs. The directory returns the same list until one changes. */
@@ -45,26 +74,6 @@ function defaultConfigSlug(
     defaultSlugs.set(records, (slug = found?.slug ?? ''));
   }
   return slug === '' ? undefined : slug;
-}
-
-/** The refusal of a request whose key forbids it to choose its config. */
-export function overrideDenied(key: KeyRecord): GatewayError {
-  return new GatewayError(
-    'config_override_denied',
-    `The ${named(key)} does not let its requests bring a config of their own. Leave the config header out, or use a key that allows it (defaults.allow_config_override).`,
-    { param: 'config' },
-  );
-}
-
-/** The refusal of a request whose default config no longer exists. */
-export function defaultMissing(slug: string, key: KeyRecord, defaults: Defaults): GatewayError {
-  if (defaults.standing() !== 'current') return directoryBehind(`config ${JSON.stringify(slug)}`);
-  const owner = ownerOf(slug, key, defaults);
-  return new GatewayError(
-    'config_unknown',
-    `There is no config ${JSON.stringify(slug)}, with which requests of the ${owner} begin. Define it under "configs" in the configuration, name another one in the defaults of the ${owner} (config_id), or send a config with the request.`,
-    { param: 'config' },
-  );
 }
 
 function ownerOf(slug: string, key: KeyRecord, defaults: Defaults): string {

@@ -57,13 +57,7 @@ import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
 import { GatewayError, unlessRefused } from '../errors/gateway-error.ts';
 import { attemptOptionsOf } from './forward-headers.ts';
-import {
-  RequestGuardrails,
-  defaultConfigOf,
-  defaultMissing,
-  type Defaults,
-  overrideDenied,
-} from './request-guardrails.ts';
+import { RequestGuardrails, DefaultConfigs } from './request-guardrails.ts';
 
 interface RouterSetup {
   readonly config: GatewayConfig;
@@ -108,7 +102,7 @@ class GenerationRouter implements Router {
   private readonly catalogue: ModelCatalogue;
   private readonly configs: ConfigStore;
   private readonly guardrails: RequestGuardrails;
-  private readonly defaults: Defaults;
+  private readonly defaults: DefaultConfigs;
   private readonly run: PlanRunSetup;
   private readonly setup: RouterSetup;
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
@@ -134,7 +128,7 @@ class GenerationRouter implements Router {
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
     const knowsProvider = providerLookup(names);
     const { configs } = config;
-    this.defaults = setup.directory;
+    this.defaults = new DefaultConfigs(setup.directory);
     this.configs = new ConfigStore({
       configs,
       knowsProvider,
@@ -206,7 +200,7 @@ class GenerationRouter implements Router {
     if (exchange.endpoint.id === 'mcp') throw notServed(exchange);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
     const isOwn = exchange.get(ownRequest) !== undefined;
-    const allowed = isOwn ? undefined : AllowedModels.of(exchange.get(callerKey), this.defaults);
+    const allowed = isOwn ? undefined : AllowedModels.of(exchange.get(callerKey), this.setup.directory);
     if (allowed !== undefined) {
       const { body, models } = exchange;
       if (models.untold !== undefined && body.present && !body.loaded)
@@ -225,10 +219,10 @@ class GenerationRouter implements Router {
     if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
       return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider), allowed);
     const key = exchange.get(callerKey);
-    const byDefault = defaultConfigOf(key, this.defaults);
+    const byDefault = this.defaults.of(key);
     const named = exchange.service('config') || undefined;
     if (key !== undefined && named !== undefined && named !== byDefault && !isOwn && !mayOverride(key))
-      throw overrideDenied(key);
+      throw this.defaults.overrideDenied(key);
     if (named?.startsWith('{') === true) allowed?.refuseOwnConfig();
     if (named !== undefined) return this.planned(exchange, this.configOf(named, key), options);
     if (key !== undefined && byDefault !== undefined)
@@ -245,7 +239,7 @@ class GenerationRouter implements Router {
     const isOpen = (name: string): boolean => this.openDefault(name) !== undefined;
     if (!isUnaddressed(exchange, options, isOpen)) return false;
     const key = exchange.get(callerKey);
-    const slug = defaultConfigOf(key, this.defaults);
+    const slug = this.defaults.of(key);
     return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
   }
 
@@ -266,7 +260,7 @@ class GenerationRouter implements Router {
   /** The default config for requests of this key. Throws `config_unknown`. */
   private defaultConfig(slug: string, key: KeyRecord): CompiledConfig {
     const found = this.configs.find(slug, key);
-    if (found === undefined) throw defaultMissing(slug, key, this.defaults);
+    if (found === undefined) throw this.defaults.missing(slug, key);
     return found;
   }
 
@@ -406,7 +400,7 @@ class GenerationRouter implements Router {
     const key = exchange.get(callerKey);
     const named = exchange.service('config') || undefined;
     if (named !== undefined) return this.configOf(named, key);
-    const byDefault = defaultConfigOf(key, this.defaults);
+    const byDefault = this.defaults.of(key);
     const slug = byDefault ?? this.ofPipelines.get(exchange.pipeline.name)?.config;
     if (slug === undefined) return undefined;
     const config = this.configs.find(slug, key);

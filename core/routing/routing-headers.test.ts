@@ -5,7 +5,9 @@ import { Exchange } from '../pipeline/exchange.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
-import { readRoutingHeaders, type RoutingHeaders } from './forward-headers.ts';
+import { readRoutingHeaders } from './forward-headers.ts';
+
+type RoutingHeaders = ReturnType<typeof readRoutingHeaders>;
 
 const nothing: RoutingHeaders = { requestTimeoutMs: undefined, forwardHeaders: [], sensitiveHeaders: [] };
 

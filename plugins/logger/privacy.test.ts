@@ -5,7 +5,7 @@ import { callerKey } from '../../core/pipeline/keys.ts';
 import type { Outcome } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
-import { defaultSecurity, type LoggingMode } from '../../core/ports/organisation-settings.ts';
+import { defaultSecurity, type SecuritySettings } from '../../core/ports/organisation-settings.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import {
   optionErrors,
@@ -21,7 +21,7 @@ interface Setup {
   readonly options?: object;
   readonly request?: TestRequest;
   readonly facts?: Partial<RequestFacts>;
-  readonly mode?: LoggingMode;
+  readonly mode?: SecuritySettings['logging']['mode'];
   readonly logBodies?: boolean;
 }
 

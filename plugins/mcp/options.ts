@@ -1,11 +1,6 @@
 import { IdentityHeadersSchema, oauthProperties } from '../../core/organisation/mcp-oauth.ts';
 import { GuardrailList } from '../../core/organisation/guardrails.ts';
-import {
-  ChosenServers,
-  ChosenTools,
-  VirtualInstructions,
-  VirtualMode,
-} from '../../core/organisation/mcp-virtual-servers.ts';
+import { virtualServerFields } from '../../core/organisation/mcp-virtual-servers.ts';
 import { type Static, Type } from '../../core/pipeline/plugin.ts';
 
 const strict = { additionalProperties: false };
@@ -206,10 +201,10 @@ const ServerSchema = Type.Object(
 
 const VirtualSchema = Type.Object(
   {
-    servers: Type.Optional(ChosenServers),
-    tools: Type.Optional(ChosenTools),
-    mode: Type.Optional(VirtualMode),
-    instructions: Type.Optional(VirtualInstructions),
+    servers: Type.Optional(virtualServerFields.servers),
+    tools: Type.Optional(virtualServerFields.tools),
+    mode: Type.Optional(virtualServerFields.mode),
+    instructions: Type.Optional(virtualServerFields.instructions),
     workspaces: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         maxItems: 1000,

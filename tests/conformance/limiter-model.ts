@@ -1,4 +1,4 @@
-import { type BudgetUnit, type ExpectedUse, wholeUnits } from '../../core/ports/budgets.ts';
+import { type Budget, type ExpectedUse, wholeUnits } from '../../core/ports/budgets.ts';
 import type { Window } from '../../core/ports/counters.ts';
 
 /** One sliding window, by its definition: sixty parts, each of which counts until the last of it is as old as the window. */
@@ -49,7 +49,7 @@ export class ModelBudget {
     this.used = 0;
   }
 
-  amount(gateway: number, unit: BudgetUnit, { tokens, cost }: ExpectedUse): number {
+  amount(gateway: number, unit: Budget['unit'], { tokens, cost }: ExpectedUse): number {
     if (unit === 'requests') return 1;
     if (unit === 'tokens') return tokens;
     return cost === undefined ? Math.ceil(this.usual.get(gateway) ?? 0) : wholeUnits(cost, unit);

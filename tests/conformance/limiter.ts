@@ -5,7 +5,6 @@ import {
   type Budget,
   type BudgetAmounts,
   type Budgets,
-  type BudgetUnit,
   type ExpectedUse,
   nothingUsed,
   wholeUnits,
@@ -35,7 +34,7 @@ type OpenLimiters = () => LimitersUnderTest | Promise<LimitersUnderTest>;
 let opened = 0;
 
 /** A budget of a test; it begins anew every `periodMs`, or never. */
-export function testBudget(key: string, unit: BudgetUnit, limit: number, periodMs?: number): Budget {
+export function testBudget(key: string, unit: Budget['unit'], limit: number, periodMs?: number): Budget {
   return {
     key,
     organisationId: 'org-1',
@@ -232,7 +231,7 @@ function decides(begin: Begin): void {
 /** Where the next sequence of a test counts. */
 function placesOf(key: string) {
   const group = 'org-1';
-  const budget = (name: string, unit: BudgetUnit, periodMs?: number) => (limit: number) =>
+  const budget = (name: string, unit: Budget['unit'], periodMs?: number) => (limit: number) =>
     testBudget(`${key}-${name}`, unit, limit, periodMs);
   return {
     requests: [

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { createPrices } from '../../adapters/pricing/genai-prices.ts';
 import { exactText } from '../../core/administration/costs/exact-amount.ts';
-import { repriceRequests, type RepriceParts } from '../../core/administration/costs/reprice-requests.ts';
+import { repriceRequests } from '../../core/administration/costs/reprice-requests.ts';
 import type { Visibility } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { chanceOf } from '../../scripts/seed-demo/chance.ts';
@@ -79,7 +79,7 @@ const picos = (cost: unknown): bigint => {
 };
 const insert = (rows: readonly RequestRow[]) =>
   analytics.insert('requests', ndjson(rows), `requests-${randomUUID()}`);
-const parts = async (): Promise<RepriceParts> => ({
+const parts = async (): Promise<Parameters<typeof repriceRequests>[1]> => ({
   repricing: await analytics.repricing(),
   prices,
   pricedBy: ({ service }) => Promise.resolve(service),

@@ -1,5 +1,5 @@
 import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
-import { genAiProvider, operationName } from '../../../core/dialects/gen-ai-names.ts';
+import { genAiNames } from '../../../core/dialects/gen-ai-names.ts';
 import type { RequestFacts, AttemptRecord } from '../../../core/pipeline/facts.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
 import type { SpanContext } from '../../../core/base/trace-context.ts';
@@ -116,7 +116,7 @@ export function requestSpans(request: SettledRequest): string[] {
   const { context, outcome, ids } = request;
   const { facts, startedAt } = context;
   const name = spanName(
-    operationName(context.endpoint.id, facts.operation),
+    genAiNames.operation(context.endpoint.id, facts.operation),
     facts.modelRequested || facts.mcpTool,
   );
   const isError = outcome.kind !== 'cancelled' && (outcome.status >= 400 || facts.answerFailed);
@@ -141,10 +141,10 @@ function ownAttributes(request: SettledRequest): string {
   const { usage } = facts;
   const model = facts.modelRequested.slice(0, 512);
   const list = new Attributes()
-    .string('gen_ai.operation.name', operationName(context.endpoint.id, facts.operation))
+    .string('gen_ai.operation.name', genAiNames.operation(context.endpoint.id, facts.operation))
     .string('gen_ai.tool.name', facts.mcpTool.slice(0, 512))
     .string('weir.mcp.server', facts.mcpServer)
-    .string('gen_ai.provider.name', genAiProvider(facts.aiService))
+    .string('gen_ai.provider.name', genAiNames.provider(facts.aiService))
     .string('gen_ai.request.model', model)
     .flag('gen_ai.request.stream', facts.stream)
     .string('gen_ai.response.model', facts.modelAnswered.slice(0, 512))
@@ -239,7 +239,7 @@ function onlyAttempt({ context, outcome, acceptedAt }: SettledRequest, endedMs: 
 
 function attemptSpan({ context, ids }: SettledRequest, attempt: Attempt, index: number): string {
   const { facts, startedAt } = context;
-  const operation = operationName(context.endpoint.id, facts.operation);
+  const operation = genAiNames.operation(context.endpoint.id, facts.operation);
   const list = new Attributes()
     .string('gen_ai.operation.name', operation)
     .string('gen_ai.provider.name', attemptProvider(facts, attempt))
@@ -271,7 +271,7 @@ function attemptSpan({ context, ids }: SettledRequest, attempt: Attempt, index: 
 
 /** The kind of provider is known for the last attempt; the others use the provider's name. */
 function attemptProvider(facts: RequestFacts, { provider }: Attempt): string {
-  return genAiProvider(provider === facts.provider ? facts.aiService : provider.replace(/^@/, ''));
+  return genAiNames.provider(provider === facts.provider ? facts.aiService : provider.replace(/^@/, ''));
 }
 
 /** Derived from the half of the request id that the request's own span id does not use. */

@@ -7,7 +7,7 @@ import {
   type Line,
 } from '../../../core/lifecycle/recording-services.test-support.ts';
 import { withoutStore } from '../../../core/organisation/without-store.ts';
-import type { LoggingMode } from '../../../core/ports/organisation-settings.ts';
+import type { SecuritySettings } from '../../../core/ports/organisation-settings.ts';
 import type { OtlpSettings } from '../../../core/base/trace-context.ts';
 import type { RedactionRuleOption } from '../../../core/redaction/redaction-options.ts';
 import logger from '../../../plugins/logger/index.ts';
@@ -42,7 +42,7 @@ async function start(
     provide = (_, response) => void response.end(JSON.stringify(answer)),
   }: {
     settings?: Partial<OtlpSettings>;
-    mode?: LoggingMode;
+    mode?: SecuritySettings['logging']['mode'];
     redact?: readonly RedactionRuleOption[];
     collect?: Parameters<typeof startCollector>[1];
     provide?: Answering;

@@ -5,15 +5,15 @@ import type { Log } from '../../ports/log.ts';
 import type { Counter, Metrics } from '../../ports/metrics.ts';
 import { type Mail, MailFailure, type SendMail } from './mail.ts';
 
-/**
- * Retries of alert jobs: waits double from a second to an hour, so that 36 attempts take a day; ids stay known for
- * three days.
- */
-export const patience = { attempts: 36, longestWaitMs: 3_600_000, onceForMs: 3 * 86_400_000 };
-/** A mail has several steps of up to 15 s each. */
-export const mailTimeoutMs = 120_000;
-/** Bound of waiting jobs for alerts, so that other jobs have room. */
-export const maxJobs = 5000;
+/** Bounds of the jobs that send alerts. */
+export const alertJobs = {
+  /** Waits double from a second to an hour, so that 36 attempts take a day; ids stay known for three days. */
+  patience: { attempts: 36, longestWaitMs: 3_600_000, onceForMs: 3 * 86_400_000 },
+  /** A mail has several steps of up to 15 s each. */
+  mailTimeoutMs: 120_000,
+  /** Jobs that may wait, so that other jobs have room. */
+  maxWaiting: 5000,
+};
 
 /** Dependencies of the channels. */
 interface AlertChannelsPlace {
@@ -88,6 +88,9 @@ class RecentFailures {
    */
   note(server: string, started: number, askedMs = 0): void {
     const now = this.#clock.monotonic();
-    this.#until.set(server, now + Math.max(4 * (now - started), Math.min(askedMs, patience.longestWaitMs)));
+    this.#until.set(
+      server,
+      now + Math.max(4 * (now - started), Math.min(askedMs, alertJobs.patience.longestWaitMs)),
+    );
   }
 }

@@ -11,7 +11,7 @@ import type {
 } from '../../ports/resources.ts';
 import { organisationsOf } from '../jobs/expiry-jobs.ts';
 import { line, mailOf, type MailOccasion, minute, Recipients } from './alert-message.ts';
-import { type AlertChannels, mailTimeoutMs, maxJobs, patience } from './alert-channels.ts';
+import { type AlertChannels, alertJobs } from './alert-channels.ts';
 import type { Mail } from './mail.ts';
 
 const everyMs = 60_000;
@@ -55,8 +55,8 @@ export function defineKeyNotices(place: KeyNoticesPlace): void {
   jobs.define({ name: 'keys.tell', timeoutMs: 600_000, handle: (run) => sendAllNotices(run, place) });
   jobs.define<MailData>({
     name: 'keys.mail',
-    ...patience,
-    timeoutMs: mailTimeoutMs,
+    ...alertJobs.patience,
+    timeoutMs: alertJobs.mailTimeoutMs,
     handle: ({ id, data: { notice, to, occasion } }) =>
       channels.mail({ to, id, ...composeKeyMail(notice, occasion) }, 'A notice of a key', fieldsOf(notice)),
   });
@@ -70,7 +70,7 @@ async function sendAllNotices({ signal }: JobRun<unknown>, place: KeyNoticesPlac
     for (let found = fullPage; found >= fullPage;) {
       signal.throwIfAborted();
       // A write that fails is retried after a minute.
-      if ((await jobs.counts()).waiting >= maxJobs) return;
+      if ((await jobs.counts()).waiting >= alertJobs.maxWaiting) return;
       const now = clock.now();
       const untold = await resources.read(({ apiKeys }) => apiKeys.untold(id, now, now + dayMs));
       for (const one of untold) await sendNotices(one, now, place);

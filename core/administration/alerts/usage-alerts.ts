@@ -16,7 +16,7 @@ import {
   type Recipient,
   Recipients,
 } from './alert-message.ts';
-import { type AlertChannels, mailTimeoutMs, maxJobs, patience } from './alert-channels.ts';
+import { type AlertChannels, alertJobs } from './alert-channels.ts';
 import { retryAfterMs } from '../../base/retry-after.ts';
 
 const maxUnstored = 10_000;
@@ -82,18 +82,18 @@ class JobAlerts implements StoredUsageAlerts {
     const { jobs } = place;
     jobs.define<RaiseData>({
       name: 'alerts.raise',
-      ...patience,
+      ...alertJobs.patience,
       handle: ({ data }) => this.#raise(data),
     });
     jobs.define<MailData>({
       name: 'alerts.mail',
-      ...patience,
-      timeoutMs: mailTimeoutMs,
+      ...alertJobs.patience,
+      timeoutMs: alertJobs.mailTimeoutMs,
       handle: (run) => this.#mail(run),
     });
     jobs.define<WebhookData>({
       name: 'alerts.webhook',
-      ...patience,
+      ...alertJobs.patience,
       handle: (run) => this.#post(run),
     });
   }
@@ -158,7 +158,8 @@ class JobAlerts implements StoredUsageAlerts {
     const { smtp, webhooks } = settings();
     if (smtp === undefined && webhooks.length === 0) return;
     const { waiting } = await jobs.counts();
-    if (waiting >= maxJobs) throw new Error(`${waiting} jobs wait already; alerts leave room for others`);
+    if (waiting >= alertJobs.maxWaiting)
+      throw new Error(`${waiting} jobs wait already; alerts leave room for others`);
     const { key, organisationId, kind, mark } = crossing;
     if (!(await ledger.claim({ key, organisationId, kind, mark, by }))) return;
     const { recipients, leftOut, ...names } = await resources.read((reader) =>

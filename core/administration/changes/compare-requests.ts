@@ -1,4 +1,4 @@
-import { hasInlineConfig, type RecordedRequest } from './recorded-request.ts';
+import { isInlineConfig, type RecordedRequest } from './recorded-request.ts';
 
 /** Where one configuration leads a request. */
 export interface Judgement {
@@ -343,4 +343,9 @@ function parameterChanges(old: Judgement, next: Judgement): string[] {
 
 function shortened(text: string): string {
   return text.length > longestValue ? `${text.slice(0, longestValue)}…` : text;
+}
+
+/** Whether the log has the config that came with the request, its secrets masked. */
+function hasInlineConfig({ headers = {} }: RecordedRequest): boolean {
+  return Object.entries(headers).some(isInlineConfig);
 }

@@ -37,7 +37,7 @@ export interface RecordedRequest {
 type Fields = Readonly<Record<string, unknown>>;
 
 /** A row of the table `requests`, as the journal or the store has it. Undefined for anything else. */
-export function requestOfRow(row: Fields): RecordedRequest | undefined {
+function requestOfRow(row: Fields): RecordedRequest | undefined {
   const at = timeOf(textIn(row, 'created_at'));
   const id = textIn(row, 'id');
   if (at === undefined || id === '' || textIn(row, 'path') === '') return undefined;
@@ -51,7 +51,7 @@ export function requestOfRow(row: Fields): RecordedRequest | undefined {
 }
 
 /** The request with what a row of the table `bodies` keeps of it. */
-export function withBody(request: RecordedRequest, row: Fields): RecordedRequest {
+function withBody(request: RecordedRequest, row: Fields): RecordedRequest {
   const { request: kept, request_truncated: isCut, log_format: format } = row;
   const isWhole = isCut !== true && isCut !== 1 && format !== 'base64' && kept !== '';
   return {
@@ -62,7 +62,7 @@ export function withBody(request: RecordedRequest, row: Fields): RecordedRequest
 }
 
 /** An entry of `GET /logs` with bodies. Undefined for anything else. */
-export function requestOfEntry(entry: unknown): RecordedRequest | undefined {
+function requestOfEntry(entry: unknown): RecordedRequest | undefined {
   if (!isJsonObject(entry)) return undefined;
   const { request, metrics, response } = entry;
   if (!isJsonObject(request) || !isJsonObject(metrics)) return undefined;
@@ -77,11 +77,6 @@ export function requestOfEntry(entry: unknown): RecordedRequest | undefined {
     status: isJsonObject(response) ? numberIn(response, 'status') : 0,
     body: truncated === true || entry['log_format'] === 'base64' ? undefined : bodyText(body),
   };
-}
-
-/** Whether the log has the config that came with the request, its secrets masked. */
-export function hasInlineConfig({ headers = {} }: RecordedRequest): boolean {
-  return Object.entries(headers).some(isInlineConfig);
 }
 
 /** Whether a recorded header is a config itself. */
@@ -158,3 +153,6 @@ function numberIn(row: Fields, name: string): number {
   const value = row[name];
   return typeof value === 'number' ? value : typeof value === 'string' ? Number(value) || 0 : 0;
 }
+
+/** Readers of recorded requests: from a row of the journal or the store, with its body, and from an entry of the API. */
+export const recordedRequest = { ofRow: requestOfRow, withBody, ofEntry: requestOfEntry };

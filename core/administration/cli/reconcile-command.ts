@@ -244,7 +244,7 @@ interface ComparedCost {
 }
 
 /** Both sides of some days. */
-export interface CostComparison {
+interface CostComparison {
   /** In the order of days, then of names. */
   readonly lines: readonly ComparedCost[];
   /** Amounts that the provider bills under names that no recorded model has. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { featureVariables, type Feature } from '../../access/features.ts';
-import { welcome, type WelcomeFacts } from './welcome.ts';
+import { welcome } from './welcome.ts';
 
-const facts: WelcomeFacts = {
+const facts: Parameters<typeof welcome>[0] = {
   url: 'http://127.0.0.1:8787',
   config: 'gateway.config.yaml',
   isNewConfig: false,

@@ -1,7 +1,7 @@
 import { featureVariables, type Feature } from '../../access/features.ts';
 
 /** Facts of the start message. */
-export interface WelcomeFacts {
+interface WelcomeFacts {
   readonly url: string;
   readonly config: string;
   /** This start has written it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RecordedCost } from '../../ports/analytics.ts';
 import { modelOfUsageType } from './billed-costs.ts';
-import { compareCosts, type CostComparison } from '../cli/reconcile-command.ts';
+import { compareCosts } from '../cli/reconcile-command.ts';
 import { exactText, fixedText, percentText, readAmount } from './exact-amount.ts';
 
 const day = '2026-05-17';
@@ -15,7 +15,7 @@ function billed(name: string, amount: string) {
   return { day, name, amount: readAmount(amount) ?? 0n };
 }
 
-function shown({ lines }: CostComparison) {
+function shown({ lines }: ReturnType<typeof compareCosts>) {
   return lines.map((line) => [
     line.model,
     line.billed === undefined ? '-' : exactText(line.billed),

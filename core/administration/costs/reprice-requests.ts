@@ -22,7 +22,7 @@ interface RepriceWish {
 }
 
 /** Dependencies of repricing. */
-export interface RepriceParts {
+interface RepriceParts {
   readonly repricing: Repricing;
   readonly prices: Pick<Prices, 'price'>;
   readonly pricedBy: RowPrices;

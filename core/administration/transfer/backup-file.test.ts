@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { backupLines, BackupWriter, verifyBackup, type BackupLine } from './backup-file.ts';
+import { backupLines, BackupWriter, verifyBackup } from './backup-file.ts';
 
 const passphrase = 'correct horse battery staple';
 const files = { 'identity.json': '{"organisation_id":"1"}\n', 'secret.key': 'c2VjcmV0\n' };
@@ -63,7 +63,7 @@ describe('the file of a backup', () => {
   test('gives back what was put into it', async () => {
     const { head, files: opened, rows: count } = await verifyBackup(file, passphrase);
     assert.deepEqual([opened, count, head.migrations, head.version], [files, 3, about.migrations, 1]);
-    const lines: BackupLine[] = [];
+    const lines: unknown[] = [];
     for await (const line of backupLines(file)) lines.push(line);
     assert.deepEqual(lines, [{ table: 'things' }, ...rows.map((row) => ({ row })), { table: 'others' }]);
   });

@@ -75,7 +75,7 @@ function deriveKeys(passphrase: string, salt: Buffer, { N, r, p }: PassphraseCos
 }
 
 /** One row, or the table of the following rows. */
-export type BackupLine = { readonly table: string } | { readonly row: string };
+type BackupLine = { readonly table: string } | { readonly row: string };
 
 /**
  * The lines of a backup: its head, `{"table":…}` before the rows of each table, one row per line, and an end that

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { RetrySettings } from '../plan/plan-node.ts';
-import { retryBudgetMs, retryDelay, type RetryState } from './attempt-times.ts';
+import { retryBudgetMs, retryDelay } from './attempt-times.ts';
+
+type RetryState = Parameters<typeof retryDelay>[1];
 
 const now = Date.UTC(2026, 10, 21, 12, 0, 0);
 const codes = new Set([408, 429, 500, 503]);

@@ -66,7 +66,7 @@ const minSpreadMs = 100;
 const spreadShare = 0.1;
 
 /** Result of an attempt at a target, for the decision about a retry. */
-export interface RetryState {
+interface RetryState {
   /** Retries so far: 0 when the first attempt has failed. */
   readonly retry: number;
   /** Status of the failed attempt as a client would see it: the provider's, or that of the gateway's error. */

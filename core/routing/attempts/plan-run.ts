@@ -36,7 +36,7 @@ interface RaceSetup {
   tooLate(result: TargetResult): void;
 }
 
-export interface RaceResult {
+interface RaceResult {
   readonly winner: TargetResult;
   /** The aborted attempts. */
   readonly losers: readonly Contender[];
@@ -102,7 +102,7 @@ class Race {
 }
 
 /** Result of the attempts at one target: an answer or an error. */
-export interface TargetResult {
+interface TargetResult {
   readonly exchange: Exchange;
   readonly leaf: PlanLeaf;
   /** Status that a client would see. */

@@ -4,7 +4,10 @@ import { ManualClock } from '../../../tests/conformance/manual-clock.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { PlanLeaf } from '../plan/plan-node.ts';
-import { type Contender, race, type RaceResult, type TargetResult } from './plan-run.ts';
+import { type Contender, race } from './plan-run.ts';
+
+type RaceResult = Awaited<ReturnType<typeof race>>;
+type TargetResult = RaceResult['winner'];
 
 interface Running extends Contender {
   end(status: number, final?: boolean): void;

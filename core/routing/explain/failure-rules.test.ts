@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PlanNode } from '../plan/plan-node.ts';
 import { branch, leaf } from '../plan/plan-nodes.test-support.ts';
-import { failureRules, type FailureRule } from './plan-preview.ts';
+import { failureRules } from './plan-preview.ts';
 
 const fallback = (path: string, children: readonly PlanNode[], ...codes: number[]) =>
   branch({ mode: 'fallback', onStatusCodes: codes.length === 0 ? undefined : new Set(codes) }, children, {
@@ -16,7 +16,12 @@ const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((path) => leaf(path)) as [
   ReturnType<typeof leaf>,
 ];
 
-const cases: readonly [what: string, root: PlanNode, at: typeof a, expected: readonly FailureRule[]][] = [
+const cases: readonly [
+  what: string,
+  root: PlanNode,
+  at: typeof a,
+  expected: ReturnType<typeof failureRules>,
+][] = [
   ['a target alone', a, a, []],
   ['the next one, for everything', fallback('f', [a, b]), a, [{ statuses: undefined, by: 'f', then: 'b' }]],
   ['nothing after the last', fallback('f', [a, b]), b, []],

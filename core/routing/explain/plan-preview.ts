@@ -136,7 +136,7 @@ function chancesOf({ strategy, children }: PlanBranch): readonly number[] | unde
 }
 
 /** Next step after a failed attempt. */
-export interface FailureRule {
+interface FailureRule {
   /** Undefined: every status but 2xx. */
   readonly statuses: readonly number[] | undefined;
   /** The fallback that decides. */

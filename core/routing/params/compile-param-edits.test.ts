@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compileParamEdits, type ParamSources, parseParamPath } from './compile-param-edits.ts';
+import { compileParamEdits, parseParamPath } from './compile-param-edits.ts';
 
 describe('parseParamPath', () => {
   const cases: readonly [string, (string | number)[] | undefined][] = [
@@ -80,7 +80,7 @@ describe('compileParamEdits', () => {
   const deep = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
   const cyclic: unknown[] = [];
   cyclic.push(cyclic);
-  const wrong: readonly [string, ParamSources, string, RegExp][] = [
+  const wrong: readonly [string, Parameters<typeof compileParamEdits>[0], string, RegExp][] = [
     ['defaults that are a list', { defaults: [1] }, 'default_params', /must be an object/],
     ['overrides that are a text', { overrides: 'x' }, 'override_params', /must be an object/],
     ['a value that is a date', { overrides: { at: new Date(0) } }, 'override_params.at', /no JSON value/],

@@ -48,7 +48,7 @@ function listIndex(digits: string | undefined): number | undefined {
 }
 
 /** `default_params`, `override_params`, `drop_params` and `model_prefix` of a config; undefined where it has none. */
-export interface ParamSources {
+interface ParamSources {
   readonly defaults?: unknown;
   readonly overrides?: unknown;
   readonly drops?: unknown;

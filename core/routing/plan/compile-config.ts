@@ -125,7 +125,7 @@ export interface CompileSetup {
 }
 
 /** A compiled config, or all of its issues; `warnings` name parts without effect. */
-export type CompileResult =
+type CompileResult =
   | { readonly ok: true; readonly config: CompiledConfig; readonly warnings: readonly ConfigIssue[] }
   | {
       readonly ok: false;

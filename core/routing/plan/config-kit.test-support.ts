@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
-import { compileConfig, type CompileResult } from './compile-config.ts';
+import { compileConfig } from './compile-config.ts';
 import type { CompiledConfig, PlanLeaf } from './plan-node.ts';
 import { providerLookup, parseInlineConfig } from './read-config.ts';
 
@@ -22,7 +22,7 @@ export function compile(
   config: unknown,
   others: Readonly<Record<string, unknown>> = {},
   self?: string,
-): CompileResult {
+): ReturnType<typeof compileConfig> {
   const configs = new Map(Object.entries(others).map(([slug, each]) => [slug, checked(each)]));
   const input = checked(config);
   if (self !== undefined) configs.set(self, input);

@@ -7,7 +7,7 @@ import { readFeatures } from '../../../core/access/features.ts';
 import { createLogExports } from '../../../core/administration/exports/log-exports.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { exportFields, type ExportField } from '../../../core/ports/request-row.ts';
-import { defaultSecurity, type DataVisibility } from '../../../core/ports/organisation-settings.ts';
+import { defaultSecurity, type SecuritySettings } from '../../../core/ports/organisation-settings.ts';
 import { createFileBlobs } from '../../../storage/blobs/file-blobs.ts';
 import {
   expecting,
@@ -30,7 +30,7 @@ interface Setting {
   readonly count?: number;
   readonly maxRows?: number;
   readonly denied?: readonly ExportField[];
-  readonly visibility?: Partial<DataVisibility>;
+  readonly visibility?: Partial<SecuritySettings['data_visibility']>;
   readonly environment?: Readonly<Record<string, string>>;
 }
 

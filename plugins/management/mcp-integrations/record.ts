@@ -31,12 +31,9 @@ import {
   identityHeaderMistakes,
   IdentityHeadersSchema,
   McpOauthSchema,
-  oauthField,
   oauthMistakes,
-  oauthSecretName,
   type OauthSecretName,
-  oauthSecretNames,
-  oauthSecretOrigin,
+  oauthSecrets,
   withoutOauthSecrets,
 } from '../../../core/organisation/mcp-oauth.ts';
 import { Description, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
@@ -76,11 +73,11 @@ interface ChangedOauth {
 function changedOauth(change: OauthChange, mistakes: Mistake[]): ChangedOauth {
   const { given, before, plain, after } = change;
   const settings = given === undefined ? (before.oauth ?? {}) : withoutOauthSecrets(given);
-  const placeBefore = oauthSecretOrigin(before.oauth ?? {}, before.url).origin;
-  const isMoved = before.url !== '' && placeBefore !== oauthSecretOrigin(settings, after.url).origin;
+  const placeBefore = oauthSecrets.origin(before.oauth ?? {}, before.url).origin;
+  const isMoved = before.url !== '' && placeBefore !== oauthSecrets.origin(settings, after.url).origin;
   const secrets: Record<string, string> = {};
-  for (const name of oauthSecretNames) {
-    const field = oauthField(name);
+  for (const name of oauthSecrets.names) {
+    const field = oauthSecrets.field(name);
     const stored = plain[field];
     if (given !== undefined) {
       const text = given[name];
@@ -101,8 +98,8 @@ function contradictions(
   plain: PlainSecrets,
   { authType, secretMappings }: OauthChange['after'],
 ): readonly Mistake[] {
-  const mapped = secretMappings.flatMap(({ targetField }) => oauthSecretName(targetField) ?? []);
-  const own = oauthSecretNames.filter((name) => plain[oauthField(name)] !== undefined);
+  const mapped = secretMappings.flatMap(({ targetField }) => oauthSecrets.nameOf(targetField) ?? []);
+  const own = oauthSecrets.names.filter((name) => plain[oauthSecrets.field(name)] !== undefined);
   const secrets: ReadonlySet<OauthSecretName> = new Set([...mapped, ...own]);
   return oauthMistakes({ authType, settings, secrets }).map((one) => ({
     path: `${path}${one.path}`,
@@ -120,8 +117,8 @@ function showOauth(
   { oauth }: Pick<McpIntegrationData, 'oauth'>,
   plain: PlainSecrets,
 ): Static<typeof McpOauthReply> | undefined {
-  const masked = oauthSecretNames.flatMap((name) => {
-    const text = plain[oauthField(name)];
+  const masked = oauthSecrets.names.flatMap((name) => {
+    const text = plain[oauthSecrets.field(name)];
     return text === undefined ? [] : [[name, maskOf(text)] as const];
   });
   const shown = { ...oauth, ...Object.fromEntries(masked) };
@@ -134,8 +131,8 @@ const mappableHeaders: MappableFields = {
   refusal(field) {
     if (field === customHeadersField) return undefined;
     if (field.startsWith(`${customHeadersField}.`)) return headerNameMistake(mappedHeader(field) ?? '');
-    if (oauthSecretName(field) !== undefined) return undefined;
-    const ofOauth = oauthSecretNames.map((name) => oauthField(name)).join(' or ');
+    if (oauthSecrets.nameOf(field) !== undefined) return undefined;
+    const ofOauth = oauthSecrets.names.map((name) => oauthSecrets.field(name)).join(' or ');
     return `is no field of an MCP integration; it can be ${customHeadersField}.<name of a header>, ${customHeadersField} for a JSON object, ${ofOauth}`;
   },
 };
@@ -292,7 +289,9 @@ export async function changedMcpIntegration(
       ? (before.data.identityHeaders ?? {})
       : changedIdentityHeaders(configurations.identity_headers, mistakes);
   const originsOf = ({ targetField }: SecretMapping) =>
-    oauthSecretName(targetField) === undefined ? [originOf(url)] : [oauthSecretOrigin(oauth.settings, url)];
+    oauthSecrets.nameOf(targetField) === undefined
+      ? [originOf(url)]
+      : [oauthSecrets.origin(oauth.settings, url)];
   mistakes.push(...(await unboundReferences(reader, secretMappings, originsOf, owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
   const names = Object.keys(headers);

@@ -5,10 +5,7 @@ import {
   openResourcesOfFile,
   startAdministration,
 } from '../../../tests/kit/administration-kit.ts';
-import {
-  type ConfiguredMcpServer,
-  ConfiguredMcpServers,
-} from '../../../core/organisation/mcp-virtual-servers.ts';
+import { ConfiguredMcpServers } from '../../../core/organisation/mcp-virtual-servers.ts';
 import { describedServer, fakeMcp, toolOffer } from '../../../tests/kit/fake-mcp.ts';
 import { TestClock } from '../../../tests/kit/plugin-kit.ts';
 
@@ -21,14 +18,14 @@ const tools = [
 ];
 
 /** Servers of a configuration; `private` is for other workspaces. */
-const ofFile: readonly ConfiguredMcpServer[] = [
+const ofFile: Parameters<ConfiguredMcpServers['add']>[0] = [
   { slug: 'files', isVirtual: false, workspaces: undefined },
   { slug: 'private', isVirtual: false, workspaces: ['ws-of-others'] },
   { slug: 'all', isVirtual: true, workspaces: undefined },
 ];
 
 /** A workspace with the servers `tickets` and `wiki`, of which the first was asked for its tools `find` and `close`. */
-async function start(t: TestContext, served: readonly ConfiguredMcpServer[] = ofFile) {
+async function start(t: TestContext, served: Parameters<ConfiguredMcpServers['add']>[0] = ofFile) {
   const mcp = fakeMcp();
   mcp.answer = describedServer([toolOffer('find'), toolOffer('close')]);
   const clock = new TestClock();

@@ -1,10 +1,7 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import {
-  ChosenServers,
-  ChosenTools,
-  VirtualInstructions,
+  virtualServerFields,
   virtualServerMistakes,
-  VirtualMode,
 } from '../../../core/organisation/mcp-virtual-servers.ts';
 import { didYouMean } from '../../../core/base/did-you-mean.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
@@ -22,10 +19,10 @@ const workspaceOfBody = Type.Optional(Name('Id or slug. Default: the workspace o
 
 const fields = {
   description: Type.Optional(orNull(Type.String({ maxLength: 500, description: 'For people.' }))),
-  instructions: Type.Optional(orNull(VirtualInstructions)),
-  mode: Type.Optional(VirtualMode),
-  servers: Type.Optional(orNull(ChosenServers)),
-  tools: Type.Optional(orNull(ChosenTools)),
+  instructions: Type.Optional(orNull(virtualServerFields.instructions)),
+  mode: Type.Optional(virtualServerFields.mode),
+  servers: Type.Optional(orNull(virtualServerFields.servers)),
+  tools: Type.Optional(orNull(virtualServerFields.tools)),
 };
 
 const Create = Type.Object(
@@ -56,9 +53,9 @@ const Reply = Type.Object({
   name: Type.String(),
   description: orNull(Type.String()),
   instructions: orNull(Type.String()),
-  mode: VirtualMode,
-  servers: orNull(ChosenServers),
-  tools: orNull(ChosenTools),
+  mode: virtualServerFields.mode,
+  servers: orNull(virtualServerFields.servers),
+  tools: orNull(virtualServerFields.tools),
   url: orNull(Type.String({ description: 'URL of the server, below `server.public_url`; null without it.' })),
   organisation_id: Type.String(),
   workspace_id: orNull(Type.String()),

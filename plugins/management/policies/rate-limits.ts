@@ -3,8 +3,7 @@ import {
   policyRuleIssues,
   policyRulesOf,
   PolicyTargetSchema,
-  rateLimitPolicyFields as fields,
-  RateLimitType,
+  rateLimitPolicy,
   ratePolicyName,
   storedTarget,
 } from '../../../core/organisation/policies.ts';
@@ -25,6 +24,8 @@ import {
 } from './routes.ts';
 import { Name, refusedBody, strict } from '../shared/fields.ts';
 
+const { fields } = rateLimitPolicy;
+
 const object = Type.Literal('policy_rate_limits');
 
 const Create = Type.Object(
@@ -32,7 +33,7 @@ const Create = Type.Object(
     ...fields,
     name: Type.Optional(fields.name),
     target: Type.Optional(PolicyTargetSchema),
-    type: RateLimitType,
+    type: rateLimitPolicy.type,
     workspace_id: Type.Optional(
       Name('Id or slug. Default: the workspace of the key, or for keys of the organisation all of them.'),
     ),
@@ -47,7 +48,7 @@ const Reply = Type.Object({
   id: Type.String(),
   ...fields,
   target: PolicyTargetSchema,
-  type: RateLimitType,
+  type: rateLimitPolicy.type,
   ...policyReplyFields,
   object,
 });
@@ -60,7 +61,7 @@ const kind: PolicyKind<'rate_limit_policy'> = {
   words: 'rate-limit policy',
   filters: {
     target: Type.Optional(PolicyTargetSchema),
-    type: Type.Optional(RateLimitType),
+    type: Type.Optional(rateLimitPolicy.type),
     unit: Type.Optional(fields.unit),
   },
   readQuery: {},

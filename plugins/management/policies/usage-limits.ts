@@ -1,16 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import {
-  changeableUsage as changeable,
   changedUsage,
   policyRulesOf,
   PolicyTargetSchema,
   storedTarget,
   unlimited,
-  usageLimitPolicyFields as fields,
+  usageLimitPolicy,
   type UsageOfPolicy,
   usagePolicyIssues,
   usagePolicyName,
-  UsagePolicyType,
 } from '../../../core/organisation/policies.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
@@ -33,6 +31,8 @@ import {
 import { Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import { lastResetText } from '../shared/limits.ts';
 
+const { fields, changeable } = usageLimitPolicy;
+
 const object = Type.Literal('policy_usage_limits');
 const Create = Type.Object(
   {
@@ -40,7 +40,7 @@ const Create = Type.Object(
     conditions: fields.conditions,
     group_by: fields.group_by,
     target: Type.Optional(PolicyTargetSchema),
-    type: UsagePolicyType,
+    type: usageLimitPolicy.type,
     credit_limit: fields.credit_limit,
     workspace_id: Type.Optional(
       Name('Id or slug. Default: the workspace of the key, or for keys of the organisation all of them.'),
@@ -85,7 +85,7 @@ const Reply = Type.Object({
   id: Type.String(),
   ...fields,
   target: PolicyTargetSchema,
-  type: UsagePolicyType,
+  type: usageLimitPolicy.type,
   ...policyReplyFields,
   last_reset_at: orNull(
     Type.String({
@@ -116,7 +116,7 @@ const names: Omit<UsageKind, 'show'> = {
   path: '/policies/usage-limits',
   parameter: 'policyUsageLimitsId',
   words: 'usage-limit policy',
-  filters: { target: Type.Optional(PolicyTargetSchema), type: Type.Optional(UsagePolicyType) },
+  filters: { target: Type.Optional(PolicyTargetSchema), type: Type.Optional(usageLimitPolicy.type) },
   readQuery: {
     include_usage: Type.Optional(
       Type.Boolean({ description: 'Include the usage of each group in the answer.' }),

@@ -4,7 +4,7 @@ import { roleOf } from '../../../core/access/scopes.ts';
 import type { GroupQuery, Visibility } from '../../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
 import type { OrganisationRole, WorkspaceRole } from '../../../core/ports/people.ts';
-import { defaultSecurity, type DataVisibility } from '../../../core/ports/organisation-settings.ts';
+import { defaultSecurity, type SecuritySettings } from '../../../core/ports/organisation-settings.ts';
 import { testAnalytics, testKey, testRouteInput, testScope } from '../../../tests/kit/plugin-kit.ts';
 import { getLogRoute } from '../logs/routes.ts';
 import { visibilityIn, type NamedWorkspace } from './data-visibility.ts';
@@ -12,7 +12,7 @@ import { groupRoutes } from '../analytics/groups.ts';
 
 /** What the directory knows: settings of one workspace, and one user with their roles. */
 function directoryOf(
-  settings: Partial<DataVisibility>,
+  settings: Partial<SecuritySettings['data_visibility']>,
   user: { role: OrganisationRole; member?: WorkspaceRole } | undefined,
 ): Partial<Directory> {
   const inWorkspace = {
@@ -77,7 +77,7 @@ describe('whose rows a key may read', () => {
   const cases: [
     name: string,
     key: KeyRecord,
-    settings: Partial<DataVisibility>,
+    settings: Partial<SecuritySettings['data_visibility']>,
     user: Parameters<typeof directoryOf>[1],
     seen: Visibility,
   ][] = [
@@ -144,7 +144,7 @@ describe('analytics that a role may not view', () => {
     name: string,
     key: KeyRecord,
     member: WorkspaceRole | undefined,
-    setting: keyof DataVisibility,
+    setting: keyof SecuritySettings['data_visibility'],
   ][] = [
     ['a member', person, 'member', 'membersViewAnalytics'],
     ['a manager', person, 'manager', 'managersViewAnalytics'],

@@ -29,7 +29,7 @@ import {
   writeExportResponse,
 } from './otlp.ts';
 import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
-import { endpointOfOperation, serviceOfGenAiProvider } from '../../../core/dialects/gen-ai-names.ts';
+import { genAiNames } from '../../../core/dialects/gen-ai-names.ts';
 import type { Price, Prices } from '../../../core/ports/prices.ts';
 import { clip, sha256 } from '../../../core/base/bytes.ts';
 import type { BodyRow } from '../../../core/ports/request-row.ts';
@@ -380,7 +380,7 @@ interface SpanRowParts {
 function spanRow(span: ReportedSpan, { key, prices, now }: SpanRowParts): ReportedRow {
   const read = new SpanReader(span.attributes);
   const operation = read.text('gen_ai.operation.name', 'llm.request.type');
-  const service = serviceOfGenAiProvider(read.text('gen_ai.provider.name', 'gen_ai.system'));
+  const service = genAiNames.service(read.text('gen_ai.provider.name', 'gen_ai.system'));
   const requested = read.text('gen_ai.request.model');
   const model = read.text('gen_ai.response.model') || requested;
   const usage = usageOf(read);
@@ -398,7 +398,7 @@ function spanRow(span: ReportedSpan, { key, prices, now }: SpanRowParts): Report
     source: 'otel',
     method: read.text('http.request.method', 'http.method'),
     path: read.text('url.path', 'http.target').split('?', 1)[0] ?? '',
-    endpoint: endpointOfOperation(operation),
+    endpoint: genAiNames.endpoint(operation),
     stream: read.flag('gen_ai.request.stream', 'gen_ai.request.is_stream', 'llm.is_streaming'),
     status,
     outcome: error ? 'failed' : 'completed',

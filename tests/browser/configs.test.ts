@@ -208,6 +208,13 @@ describe('configs in the console', () => {
       await page.getByRole('button', { name: /@steady weight 3, Target/ }).focus();
       await page.keyboard.press('Enter');
       await page.locator('.cm-editor.cm-focused').waitFor();
+      // The whole picture is seen beside the text.
+      await page.setViewportSize({ width: 1280, height: 800 });
+      const picture = page.locator('main svg[viewBox]').filter({ hasText: '@steady' }).first();
+      assert.deepEqual(
+        await picture.evaluate(({ parentElement: box }) => box && box.scrollWidth - box.clientWidth),
+        0,
+      );
     }
   });
 

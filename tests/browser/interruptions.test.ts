@@ -125,6 +125,35 @@ describe('a console that is interrupted', () => {
     }
   });
 
+  test('a browser without network says so, keeps what was typed, and goes on by itself', async (t) => {
+    const page = await openWindow(t, gateway, { expected: /ERR_INTERNET_DISCONNECTED/ });
+    const go = (name: string): Promise<void> =>
+      page.getByRole('navigation').first().getByRole('link', { name, exact: true }).click();
+    const told = page.getByRole('alert').filter({ hasText: 'This browser is offline.' }).first();
+    await go('Guardrails');
+    await page.getByRole('button', { name: 'New guardrail' }).first().waitFor();
+    await beginWorkspace(page, 'Written offline');
+    await page.context().setOffline(true);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByRole('dialog').getByText('This browser is offline.').first().waitFor();
+    assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'Written offline');
+    await page.context().setOffline(false);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('The workspace is made.').first().waitFor();
+    await page.keyboard.press('Escape');
+    await page.context().setOffline(true);
+    // One whose program is not loaded yet, and one of which the data alone is missing.
+    await go('Audit trail');
+    await told.waitFor();
+    await assertAccessible(page);
+    await go('Guardrails');
+    await page.locator('[data-search]').fill('nothing of this name');
+    await told.waitFor();
+    await page.getByText('It is tried again every few seconds.').waitFor();
+    await page.context().setOffline(false);
+    await told.waitFor({ state: 'detached' });
+  });
+
   test('an earlier answer that comes late does not cover the later one', async (t) => {
     for (const name of ['alpha', 'beta']) await gateway.makeKey(`${name} key`, ['completions.write']);
     const page = await openWindow(t, gateway, { place: '/console/keys' });

@@ -90,6 +90,25 @@ describe('the log in the console', () => {
     await rows(page).getByText('a needle in the haystack').waitFor({ state: 'detached' });
   });
 
+  test('times and numbers are read whole, also in a narrow window', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await openLogs(page);
+    await page.getByRole('switch', { name: 'First words' }).click();
+    await page.getByRole('columnheader', { name: 'First words' }).waitFor();
+    const cut = await rows(page)
+      .first()
+      .evaluate((row) =>
+        [...row.children]
+          .filter(
+            (cell) => cell.querySelector('time') !== null || getComputedStyle(cell).textAlign === 'right',
+          )
+          .filter((cell) => cell.scrollWidth > cell.clientWidth)
+          .map((cell) => cell.textContent),
+      );
+    assert.deepEqual(cut, []);
+  });
+
   test('words are found in what was said, from the keyboard', async (t) => {
     const page = await openWindow(t, gateway);
     await openLogs(page);

@@ -70,10 +70,15 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   try {
     answer = await fetch((isOutside(path) ? '' : base) + path, { ...init, headers });
   } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'unreachable', checks.unreachable, '');
+    throw unanswered(error);
   }
   return answer;
+}
+
+/** The error of a request that got no answer; that of one which the page gave up stays as it is. */
+function unanswered(error: unknown): Error {
+  if (error instanceof DOMException && error.name === 'AbortError') return error;
+  return new ApiError(0, 'unreachable', navigator.onLine ? checks.unreachable : checks.offline, '');
 }
 
 /** As `ask`; rejects with an `ApiError` unless the answer is a success. */
@@ -129,6 +134,7 @@ const throwing: Middleware = {
     if (!response.ok) throw await errorOf(response);
     return response;
   },
+  onError: ({ error }) => (error instanceof ApiError ? error : unanswered(error)),
 };
 
 /** The administration API, typed by its own document. Every call rejects with an `ApiError` unless it succeeds. */

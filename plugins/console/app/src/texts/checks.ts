@@ -30,6 +30,7 @@ export const checks = {
   noProperty: (name: string) => `There is no property "${name}".`,
   noTool: (name: string) => `There is no tool "${name}".`,
   unreachable: 'The gateway does not answer. Check that it runs and is reachable.',
+  offline: 'This browser is offline. Check its network: nothing reaches the gateway meanwhile.',
   status: (status: number) => `The answer has the status ${status}.`,
   tooLong: 'An event of the answer is too long.',
   silent: 'The stream has fallen silent.',

@@ -82,7 +82,7 @@ export function LongTable<T>(props: LongTableProps<T>) {
       role="region"
       aria-label={label}
     >
-      <div role="table" className="min-w-[60rem]" aria-label={label} aria-rowcount={rows.length + 1}>
+      <div role="table" className="min-w-[66rem]" aria-label={label} aria-rowcount={rows.length + 1}>
         <div role="rowgroup" className="bg-panel sticky top-0 z-10">
           <div role="row" className="border-line flex border-b">
             {columns.map(({ id, header, width, align }) => (

@@ -6,6 +6,8 @@ const width = 156;
 const height = 46;
 const gapX = 30;
 const gapY = 14;
+/** A picture that is wider than its place becomes smaller, down to this part of its size; then it scrolls. */
+const leastScale = 0.75;
 /** Boxes of a picture; a config may have thousands of targets. */
 const mostBoxes = 120;
 
@@ -141,7 +143,11 @@ export function RoutingGraph({ config, plan, onReveal }: RoutingGraphProps) {
     <div className="grid gap-3 p-4">
       <p className="text-soft text-xs">{texts.hint}</p>
       <div className="overflow-auto" tabIndex={0} role="group" aria-label={texts.label}>
-        <svg {...size} viewBox={`-2 -2 ${size.width} ${size.height}`} className="max-w-none">
+        <svg
+          viewBox={`-2 -2 ${size.width} ${size.height}`}
+          className="h-auto w-full"
+          style={{ maxWidth: size.width, minWidth: size.width * leastScale }}
+        >
           {boxes.map(({ box, x, y, from }) =>
             from === undefined ? null : (
               <path

@@ -35,7 +35,7 @@ export function logColumns(
     {
       id: 'time',
       header: columns.time,
-      width: '10.5rem',
+      width: '13rem',
       cell: (row) => <Time iso={row.created_at} />,
     },
     {
@@ -81,7 +81,7 @@ export function logColumns(
     {
       id: 'cost',
       header: columns.cost,
-      width: '6rem',
+      width: '7.5rem',
       align: 'right',
       cell: (row) => (row.metrics.pricing === 'priced' ? money(row.metrics.cost) : soft),
     },

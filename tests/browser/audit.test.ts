@@ -25,6 +25,11 @@ describe('the audit trail, people and settings in the console', () => {
       .first()
       .waitFor();
     await assertAccessible(page);
+    await sheet.getByRole('button', { name: 'Open it' }).click();
+    await page.waitForURL(`**/console/keys?open=${made.id}`);
+    await sheet.getByRole('heading', { name: /billing/ }).waitFor();
+    await page.goBack();
+    await sheet.getByText('Changed by somebody').waitFor();
     // The link to an entry works wherever it stands in the list by then.
     const link = new URL(page.url());
     assert.ok(link.searchParams.get('at'));

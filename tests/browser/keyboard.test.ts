@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { eventually } from '../kit/process-kit.ts';
-import { openWindow, useConsole } from './console-kit.ts';
+import { assertAccessible, openWindow, useConsole } from './console-kit.ts';
 
 describe('the console by keyboard', () => {
   const gateway = useConsole();
@@ -81,6 +81,32 @@ describe('the console by keyboard', () => {
       // The address comes first, and until its page is there, the search of the last one takes the stroke.
       await page.getByRole('heading', { level: 1, name: title }).waitFor();
     }
+    // Records by their names, a request by its id, and the log searched for anything else.
+    const answer = await gateway.chat('found by its id');
+    await answer.text();
+    const id = answer.headers.get('x-service-request-id') ?? '';
+    await gateway.untilLogged(1);
+    const config = { provider: 'mock' };
+    const made = await gateway.api('POST', '/configs', {
+      ...{ name: 'Night traffic', config, workspace_id: gateway.workspace },
+    });
+    for (const [words, option, url] of [
+      ['three', /^three\s*Keys/, /\/console\/keys\?open=/],
+      ['night', /^Night traffic\s*Configs/, new RegExp(`/console/configs/${made.data.id}`)],
+      [id, `Open the request ${id}`, new RegExp(`/console/logs/${id}`)],
+      ['by its id', 'Search the log for “by its id”', /\/console\/logs\?search=by(%20|\+)its(%20|\+)id/],
+    ] as const) {
+      await page.keyboard.press('Control+k');
+      await palette.waitFor();
+      await page.keyboard.type(words);
+      await palette.getByRole('option', { name: option }).waitFor();
+      await assertAccessible(page);
+      await page.keyboard.press('Enter');
+      await page.waitForURL(url);
+      await palette.waitFor({ state: 'detached' });
+      await page.keyboard.press('Escape');
+    }
+    await page.getByRole('table', { name: 'Requests' }).locator('[data-row]').first().waitFor();
     const link = page.getByRole('link', { name: 'Prompts' });
     await link.focus();
     await page.keyboard.press('Control+k');

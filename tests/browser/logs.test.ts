@@ -100,9 +100,7 @@ describe('the log in the console', () => {
       .first()
       .evaluate((row) =>
         [...row.children]
-          .filter(
-            (cell) => cell.querySelector('time') !== null || getComputedStyle(cell).textAlign === 'right',
-          )
+          .filter((cell) => cell.matches('.tabular-nums, :has(time)'))
           .filter((cell) => cell.scrollWidth > cell.clientWidth)
           .map((cell) => cell.textContent),
       );

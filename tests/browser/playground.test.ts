@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { eventually } from '../kit/process-kit.ts';
 import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
+
+const run = promisify(execFile);
+
+/** A picture of four pixels. */
+const png = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg==',
+  'base64',
+);
 
 describe('the playground', () => {
   const gateway = useConsole();
@@ -210,6 +220,51 @@ describe('the playground', () => {
     assert.deepEqual(JSON.parse(await tools.inputValue()), JSON.parse(example));
   });
 
+  test('images are chosen, pasted and taken away, sent with the text, and replayed from the log', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/playground');
+    await page.getByLabel('Text 1', { exact: true }).fill('Which colour is this?');
+    await page.getByLabel('Model').fill('mock-sees');
+    const files = page.locator('input[type=file]').first();
+    const file = (name: string, mimeType: string, buffer = png) => ({ name, mimeType, buffer });
+    await files.setInputFiles(file('notes.txt', 'text/plain'));
+    await page.getByRole('alert').getByText('notes.txt is no PNG, JPEG, GIF or WebP image.').waitFor();
+    await files.setInputFiles(file('large.png', 'image/png', Buffer.alloc(5_242_881)));
+    await page.getByRole('alert').getByText('large.png is larger than 5 MiB.').waitFor();
+    const images = page.getByRole('list', { name: 'Images of message 1' }).getByRole('img');
+    assert.equal(await images.count(), 0);
+    await files.setInputFiles([file('one.png', 'image/png'), file('two.png', 'image/png')]);
+    await images.nth(1).waitFor();
+    assert.equal(await page.getByRole('alert').count(), 0);
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Take image 2 away' }).click();
+    await images.nth(1).waitFor({ state: 'detached' });
+    await page.evaluate(`{
+      const bytes = Uint8Array.from(atob('${png.toString('base64')}'), (letter) => letter.charCodeAt(0));
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File([bytes], 'pasted.png', { type: 'image/png' }));
+      const text = document.querySelector('[aria-label="Text 1"]');
+      text.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
+    }`);
+    await images.nth(1).waitFor();
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.getByText('Log entry', { exact: true }).waitFor();
+    const entry = await eventually(async () => {
+      const { data } = await gateway.api('GET', '/logs?ai_model=mock-sees&include=bodies');
+      return data[0] as { id: string; request: { body: { messages: unknown } } } | undefined;
+    });
+    const image = {
+      type: 'image_url',
+      image_url: { url: `data:image/png;base64,${png.toString('base64')}` },
+    };
+    assert.deepEqual(entry.request.body.messages, [
+      { role: 'user', content: [{ type: 'text', text: 'Which colour is this?' }, image, image] },
+    ]);
+    await page.goto(`/console/playground?log=${entry.id}`);
+    await page.getByText('This conversation comes from a log entry.').waitFor();
+    await images.nth(1).waitFor();
+  });
+
   test('four columns have their own provider, config and prompt, and tell time and cost of each', async (t) => {
     const config = { provider: 'mock', override_params: { model: 'mock-config' } };
     const { data } = await gateway.api('POST', '/configs', {
@@ -259,6 +314,26 @@ describe('the playground', () => {
       for (const part of ['YOUR_KEY', `${new URL(page.url()).origin}/v1/chat/completions`])
         await dialog.getByRole('region', { name: language }).getByText(part).waitFor();
     assert.ok(!(await page.content()).includes(gateway.ownerKey));
+    await page.keyboard.press('Escape');
+    // It runs as it is copied, with a key in the place of the placeholder.
+    await page.getByLabel('Text 1').fill('It\'s "all"\n`of` it: $HOME, 30 °C\\');
+    await page.getByLabel('Stream').uncheck();
+    await page.getByRole('button', { name: 'Copy as code' }).click();
+    for (const [language, ...command] of [
+      ['curl', 'sh', '-c'],
+      ['Python', 'python3', '-c'],
+      ['TypeScript', process.execPath, '--input-type=module', '-e'],
+    ] as const) {
+      await dialog.getByRole('region', { name: language }).getByRole('button', { name: 'Copy' }).click();
+      const copied = String(await page.evaluate('navigator.clipboard.readText()'));
+      const [program, ...args] = command;
+      const { stdout, stderr } = await run(program, [...args, copied.replace('YOUR_KEY', gateway.ownerKey)]);
+      const { choices } = JSON.parse(stdout);
+      assert.ok(
+        choices[0].message.content.startsWith('You said: "It\'s "all"\n`of` it: $HOME, 30 °C\\".'),
+        `${language}: ${stdout} ${stderr}`,
+      );
+    }
     await page.keyboard.press('Escape');
     const before = await gateway.audited('configs', 'create');
     await page.getByRole('button', { name: 'Save as a config' }).click();

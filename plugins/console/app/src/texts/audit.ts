@@ -50,6 +50,7 @@ export const audit = {
     chain: 'Place in the chain',
     hash: 'Hash',
     noChain: 'Refused attempts stand beside the chain.',
+    openRecord: 'Open it',
     sameActor: 'Everything by this actor',
     sameRecord: 'Everything about this record',
   },

@@ -22,10 +22,14 @@ export const common = {
   look: { light: 'Light', dark: 'Dark', system: 'As the system', name: 'Appearance' },
   palette: {
     open: 'Go to or do',
-    hint: 'Type a page or an action',
+    hint: 'Type a page, an action, a name or an id',
     none: 'Nothing found',
     pages: 'Pages',
     actions: 'Actions',
+    records: 'By name',
+    request: (id: string) => `Open the request ${id}`,
+    trace: (id: string) => `Open the trace ${id}`,
+    searchLog: (words: string) => `Search the log for “${words}”`,
   },
   zone: {
     name: 'Time zone',

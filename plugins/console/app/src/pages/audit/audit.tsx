@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { pageOf, useAddressTexts } from '@/lib/address';
@@ -9,6 +10,7 @@ import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
 import { Facts } from '@/resource/shown';
+import { recordPlace } from '@/resource/record-place';
 import { auditKinds } from '@/resource/who-changed';
 import { audit as texts } from '@/texts/audit';
 import { Button } from '@/ui/button';
@@ -294,7 +296,13 @@ function Filters({ clear, actors }: FiltersProps) {
 
 function EntrySheet({ entry }: { readonly entry: Entry }) {
   const [, change] = useAddressTexts();
+  const navigate = useNavigate();
   const words = texts.details;
+  // What is gone has no place.
+  const place =
+    entry.resource_id === '' || entry.action === 'delete'
+      ? undefined
+      : recordPlace(entry.resource_type, entry.resource_id);
   const bodies = [
     [words.body, entry.request_body],
     [words.query, entry.query_params],
@@ -310,6 +318,14 @@ function EntrySheet({ entry }: { readonly entry: Entry }) {
       }}
     >
       <div className="flex flex-wrap gap-2">
+        {place !== undefined && (
+          <Button
+            kind="primary"
+            onClick={() => void navigate({ to: place.to, search: place.search as object })}
+          >
+            {words.openRecord}
+          </Button>
+        )}
         <Button onClick={() => change({ ...none, ...closed, actor: entry.user_id })}>
           {words.sameActor}
         </Button>

@@ -114,13 +114,16 @@ function LongText({ text }: { readonly text: string }) {
 }
 
 /** Images within the log are shown; those elsewhere are not fetched, for their host would learn of it. */
-function Picture({ url }: { readonly url: string }) {
+export function Picture({ url, className }: { readonly url: string; readonly className?: string }) {
   if (/^data:image\/(png|jpeg|gif|webp);base64,[\w+/=]+$/.test(url))
     return (
       <img
         src={url}
         alt={texts.image}
-        className="border-line max-h-80 max-w-full min-w-8 rounded border object-contain"
+        className={classes(
+          'border-line max-h-80 max-w-full min-w-8 rounded border object-contain',
+          className,
+        )}
       />
     );
   return (

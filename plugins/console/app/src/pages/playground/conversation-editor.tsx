@@ -1,5 +1,6 @@
 import { useId } from 'react';
 import { Plus, Trash2 } from 'lucide-react';
+import { Images, useImages } from '@/pages/playground/images';
 import { isSaid, type Message, mostMessages, type Role } from '@/pages/playground/messages';
 import { exampleTools } from '@/pages/playground/tools';
 import { playground as texts } from '@/texts/playground';
@@ -28,36 +29,17 @@ export function ConversationEditor(props: ConversationEditorProps) {
     <Card title={texts.conversation}>
       <div className="grid gap-3 p-4">
         {messages.map((message, index) => (
-          <div key={index} className="grid grid-cols-[8rem_minmax(0,1fr)_auto] items-start gap-2">
-            {message.role === 'tool' ? (
-              <p className="text-soft py-1.5 text-xs break-all">{texts.resultOf(message.call?.name ?? '')}</p>
-            ) : (
-              <Select
-                aria-label={`${texts.role} ${index + 1}`}
-                value={message.role}
-                options={roles}
-                disabled={message.calls !== undefined}
-                onChange={(event) => change(index, { role: event.target.value as Role })}
-              />
-            )}
-            <div className="grid gap-2">
-              <Textarea
-                aria-label={`${texts.text} ${index + 1}`}
-                rows={Math.min(10, Math.max(2, message.content.split('\n').length))}
-                className="min-h-14"
-                value={message.content}
-                onChange={(event) => change(index, { content: event.target.value })}
-              />
-              <Extras message={message} onImages={(images) => change(index, { images })} />
-            </div>
-            <IconButton
-              label={texts.removeMessage}
-              disabled={messages.length === 1 && !isSaid(message)}
-              onClick={() => onMessages(without(messages, index))}
-            >
-              <Trash2 className="size-4" />
-            </IconButton>
-          </div>
+          <OneMessage
+            key={index}
+            number={index + 1}
+            message={message}
+            onMessage={(values) => change(index, values)}
+            onRemove={
+              messages.length === 1 && !isSaid(message)
+                ? undefined
+                : () => onMessages(without(messages, index))
+            }
+          />
         ))}
         <Button
           className="w-fit"
@@ -82,33 +64,63 @@ function without(messages: readonly Message[], index: number): readonly Message[
   return left.length === 0 ? [{ role: 'user', content: '' }] : left;
 }
 
-/** What a message has beside its text. */
-function Extras({
-  message: { calls = [], images = [] },
-  onImages,
-}: {
+interface OneMessageProps {
+  /** From 1. */
+  readonly number: number;
   readonly message: Message;
-  readonly onImages: (images: readonly string[]) => void;
-}) {
+  readonly onMessage: (values: Partial<Message>) => void;
+  /** Undefined: the only message, which says nothing, stays. */
+  readonly onRemove: (() => void) | undefined;
+}
+
+function OneMessage({ number, message, onMessage, onRemove }: OneMessageProps) {
+  const { role, content, call, calls = [], images = [] } = message;
+  const keep = (all: readonly string[]): void => onMessage({ images: all });
+  const { add, fault, clear, onPaste, onDrop } = useImages(images, keep);
+  const canAdd = role === 'user';
   return (
-    <>
-      {calls.map(({ id, name, arguments: sent }) => (
-        <div key={id}>
-          <p className="text-soft text-xs">
-            {texts.toolCall} <code className="font-mono">{name}</code>
-          </p>
-          <CodeBlock text={sent} className="max-h-48" />
-        </div>
-      ))}
-      {images.length > 0 && (
-        <p className="text-soft flex items-center gap-2 text-xs">
-          {texts.images(images.length)}
-          <Button kind="quiet" onClick={() => onImages([])}>
-            {texts.removeImages}
-          </Button>
-        </p>
+    <div className="grid grid-cols-[8rem_minmax(0,1fr)_auto] items-start gap-2">
+      {role === 'tool' ? (
+        <p className="text-soft py-1.5 text-xs break-all">{texts.resultOf(call?.name ?? '')}</p>
+      ) : (
+        <Select
+          aria-label={`${texts.role} ${number}`}
+          value={role}
+          options={roles}
+          disabled={message.calls !== undefined}
+          onChange={(event) => onMessage({ role: event.target.value as Role })}
+        />
       )}
-    </>
+      <div className="grid gap-2">
+        <Textarea
+          aria-label={`${texts.text} ${number}`}
+          rows={Math.min(10, Math.max(2, content.split('\n').length))}
+          className="min-h-14"
+          value={content}
+          onChange={(event) => onMessage({ content: event.target.value })}
+          {...(canAdd && { onPaste, onDrop })}
+        />
+        {calls.map(({ id, name, arguments: sent }) => (
+          <div key={id}>
+            <p className="text-soft text-xs">
+              {texts.toolCall} <code className="font-mono">{name}</code>
+            </p>
+            <CodeBlock text={sent} className="max-h-48" />
+          </div>
+        ))}
+        <Images
+          {...{ number, images, canAdd, fault }}
+          onAdd={(files) => void add(files)}
+          onImages={(all) => {
+            clear();
+            keep(all);
+          }}
+        />
+      </div>
+      <IconButton label={texts.removeMessage} disabled={onRemove === undefined} onClick={() => onRemove?.()}>
+        <Trash2 className="size-4" />
+      </IconButton>
+    </div>
   );
 }
 

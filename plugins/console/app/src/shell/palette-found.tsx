@@ -1,0 +1,194 @@
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { Command } from 'cmdk';
+import { ScrollText } from 'lucide-react';
+import { api, dataOf } from '@/api/client';
+import { useSession } from '@/api/session';
+import { recordPlace } from '@/resource/record-place';
+import { common } from '@/texts/common';
+
+const { nav } = common;
+const texts = common.palette;
+
+/** As much of a record as it takes to find it. */
+interface Found {
+  readonly id: string;
+  readonly text: string;
+  /** Other words for it: its slug, its address. */
+  readonly words: string;
+}
+
+interface Listed {
+  readonly data: readonly { readonly id: string; readonly name: string; readonly slug?: string }[];
+}
+
+const first = { params: { query: { page_size: 100 } } } as const;
+const found = ({ data }: Listed): readonly Found[] =>
+  data.map(({ id, name, slug = '' }) => ({ id, text: name, words: `${slug} ${id}` }));
+
+/** Kinds of records that are found by name: the first hundred of each. */
+const kinds: readonly {
+  /** As the audit trail calls it. */
+  readonly kind: string;
+  readonly text: string;
+  readonly scopes: readonly string[];
+  readonly read: () => Promise<readonly Found[]>;
+}[] = [
+  {
+    ...{ kind: 'api_keys', text: nav.keys },
+    scopes: ['organisation_service', 'workspace_service', 'workspace_user'].map(
+      (type) => `${type}_api_keys.list`,
+    ),
+    read: () => dataOf(api.GET('/api-keys', first)).then(found),
+  },
+  {
+    ...{ kind: 'configs', text: nav.configs, scopes: ['configs.list'] },
+    read: () => dataOf(api.GET('/configs', first)).then(found),
+  },
+  {
+    ...{ kind: 'prompts', text: nav.prompts, scopes: ['prompts.list'] },
+    read: () => dataOf(api.GET('/prompts', first)).then(found),
+  },
+  {
+    ...{ kind: 'guardrails', text: nav.guardrails },
+    scopes: ['guardrails.list', 'organisation_guardrails.list'],
+    read: () => dataOf(api.GET('/guardrails', first)).then(found),
+  },
+  {
+    ...{ kind: 'integrations', text: nav.integrations },
+    scopes: ['organisation_integrations.list', 'workspace_integrations.list'],
+    read: () => dataOf(api.GET('/integrations', first)).then(found),
+  },
+  {
+    ...{ kind: 'providers', text: nav.providers, scopes: ['providers.list'] },
+    read: () => dataOf(api.GET('/providers', first)).then(found),
+  },
+  {
+    ...{ kind: 'mcp_servers', text: nav.mcp, scopes: ['mcp_servers.list'] },
+    read: () => dataOf(api.GET('/mcp-servers', first)).then(found),
+  },
+  {
+    ...{ kind: 'workspaces', text: nav.workspaces, scopes: ['workspaces.list'] },
+    read: () => dataOf(api.GET('/workspaces', first)).then(found),
+  },
+  {
+    ...{ kind: 'users', text: nav.people, scopes: ['organisation_users.list'] },
+    read: async () => {
+      const { data } = await dataOf(api.GET('/admin/users', first));
+      return data.map(({ id, first_name: one, last_name: other, email }) => ({
+        ...{ id, text: `${one} ${other}`.trim() || email, words: `${email} ${id}` },
+      }));
+    },
+  },
+];
+
+/**
+ * What has all the words of a text in its own: those whose text begins with it first, then those with it in their text.
+ * The list is filtered here, so that what arrives late is chosen as what was there.
+ */
+export function foundBy<T extends { readonly text: string; readonly words?: string }>(
+  typed: string,
+  all: readonly T[],
+): readonly T[] {
+  const whole = typed.trim().toLowerCase();
+  const parts = whole.split(/\s+/);
+  const rank = ({ text }: T): number => {
+    const at = text.toLowerCase().indexOf(whole);
+    return at < 0 ? 2 : Math.min(at, 1);
+  };
+  return all
+    .filter(({ text, words = '' }) => parts.every((part) => `${text} ${words}`.toLowerCase().includes(part)))
+    .sort((one, other) => rank(one) - rank(other));
+}
+
+/** Records that are shown; more words show others. */
+const mostShown = 20;
+
+interface PaletteFoundProps {
+  /** What is typed. */
+  readonly text: string;
+  readonly item: string;
+  readonly run: (action: () => unknown) => () => void;
+}
+
+/** Records of this name, the request or trace of this id, and the log searched for what is typed. */
+export function PaletteFound({ text, item, run }: PaletteFoundProps) {
+  const navigate = useNavigate();
+  const { may } = useSession();
+  const own = kinds.filter(({ scopes }) => may(...scopes));
+  const records = useQuery({
+    queryKey: ['palette', own.map(({ kind }) => kind)],
+    queryFn: async () => {
+      // A kind that cannot be read leaves the others.
+      const all = await Promise.allSettled(
+        own.map(async ({ kind, text: kindText, read }) =>
+          (await read()).map((one) => ({ ...one, kind, kindText })),
+        ),
+      );
+      return all.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
+    },
+    enabled: text !== '',
+    // What somebody made a moment ago is found; it is read once each time the palette opens.
+    staleTime: 0,
+  });
+  const go = (kind: string, id: string) =>
+    run(() => {
+      const place = recordPlace(kind, id);
+      if (place !== undefined) void navigate({ to: place.to, search: place.search as object });
+    });
+  if (text === '') return null;
+  const shown = foundBy(text, records.data ?? []).slice(0, mostShown);
+  const seesLog = may('logs.list', 'logs.view');
+  const isRequest = seesLog && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+  const isTrace = seesLog && /^[0-9a-f]{32}$/i.test(text);
+  return (
+    <>
+      {shown.length > 0 && (
+        <Command.Group heading={texts.records} className="text-soft text-xs">
+          {shown.map(({ id, text: name, kind, kindText }) => (
+            <Command.Item
+              key={`${kind} ${id}`}
+              value={`${kind} ${id}`}
+              onSelect={go(kind, id)}
+              className={`${item} text-ink text-sm`}
+            >
+              <span className="min-w-0 truncate">{name}</span>
+              <span className="text-soft ml-auto shrink-0 text-xs">{kindText}</span>
+            </Command.Item>
+          ))}
+        </Command.Group>
+      )}
+      {/* Made anew when the records are there, so that the first of them is chosen and not the log. */}
+      {seesLog && (
+        <Command.Group key={String(records.isPending)} heading={nav.logs} className="text-soft text-xs">
+          {isRequest && (
+            <Command.Item
+              value={`request:${text}`}
+              onSelect={run(() => navigate({ to: '/logs/$id', params: { id: text } }))}
+              className={`${item} text-ink text-sm`}
+            >
+              {texts.request(text)}
+            </Command.Item>
+          )}
+          {isTrace && (
+            <Command.Item
+              value={`trace:${text}`}
+              onSelect={run(() => navigate({ to: '/traces/$id', params: { id: text } }))}
+              className={`${item} text-ink text-sm`}
+            >
+              {texts.trace(text)}
+            </Command.Item>
+          )}
+          <Command.Item
+            value="search-the-log"
+            onSelect={run(() => navigate({ to: '/logs', search: { search: text } as object }))}
+            className={`${item} text-ink text-sm`}
+          >
+            <ScrollText className="size-4 shrink-0" aria-hidden />
+            <span className="min-w-0 truncate">{texts.searchLog(text)}</span>
+          </Command.Item>
+        </Command.Group>
+      )}
+    </>
+  );
+}

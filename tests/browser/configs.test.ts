@@ -108,6 +108,24 @@ describe('configs in the console', () => {
     await page.getByRole('alert').filter({ hasText: '@staedy' }).waitFor();
   });
 
+  test('a member says what it means under the pointer', async (t) => {
+    const { id } = await made('Explained');
+    const page = await openWindow(t, gateway, { expected: /400/ });
+    await page.goto(`/console/configs/${id}`);
+    await page.getByText('No faults').waitFor();
+    await write(page, '{\n  "retry": { "attempts": 2 },\n  "provider": "@steady"\n}');
+    // What it says comes from the schema, which may arrive after the pointer.
+    const said = page.locator('.weir-hover');
+    for (const [name, text] of Object.entries({
+      attempts: /[Rr]etries|[Aa]ttempts/,
+      provider: /provider/i,
+    })) {
+      await page.mouse.move(0, 0);
+      await page.locator('.cm-line span').getByText(`"${name}"`).hover();
+      await said.getByText(text).first().waitFor();
+    }
+  });
+
   for (const [late, url] of [
     ['nothing', undefined],
     ['the schema', /\/configs\/schema/],

@@ -56,7 +56,7 @@ describe('loadConfig: defaults', () => {
 
   it('fills in what the whole schema accepts, of which a load compiles only what is written', async () => {
     const { config } = await configOf(minimal);
-    const written = [{ name: 'gateway', plugins: ['logger'] }];
+    const written = [{ name: 'gateway', match: { path: '/**' }, plugins: ['logger'] }];
     assert.deepEqual(validateValue(GatewayConfigSchema, { ...config, pipelines: written }).issues, []);
   });
 

@@ -245,7 +245,7 @@ describe('samples of documents', () => {
   });
 
   test('TypeScript has the right types', () => {
-    // Those that import weir-gateway/testing bring the whole gateway along; tests/package runs such a test.
+    // Those that import weir-gateway/testing bring the whole gateway along; tests/installed-package runs such a test.
     const found = of('ts').filter(({ text }) => !text.includes('weir-gateway/testing'));
     assert.deepEqual(complaints(found), []);
   });

@@ -118,7 +118,7 @@ export const exceptions: readonly Exception[] = [
   {
     document: 'docs/plugins.md',
     says: 'npx weir plugin new',
-    because: 'is judged by tests/package/package.test.ts',
+    because: 'is judged by tests/installed-package/package.test.ts',
   },
   { document: 'docs/telemetry.md', says: 'OTEL_EXPORTER', because: judged },
   {

@@ -41,7 +41,7 @@ interface Hidden {
 }
 
 /** A text whose secrets are masked. */
-export interface MaskedText {
+interface MaskedText {
   readonly text: string;
   /** What the masks stand for: the first one for `***1***`. */
   readonly secrets: readonly string[];

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import type { OwnPrice } from '../ports/prices.ts';
 import { section, strict } from './describe-schema.ts';
 
 const maxPrice = 1_000_000;
@@ -85,9 +84,3 @@ export const PricesBlock = Type.Object(
   },
   { ...section, description: 'Prices of models. [money.md](money.md) explains it.' },
 );
-
-/** The block in use: defaults filled in. */
-export interface PriceSettings {
-  readonly url?: string;
-  readonly models: readonly OwnPrice[];
-}

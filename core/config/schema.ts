@@ -12,7 +12,8 @@ import type { TelemetrySettings } from '../base/trace-context.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../organisation/route-config.ts';
 import { Organisation, type OrganisationBlock } from '../organisation/organisation-block.ts';
 import { Alerts, type AlertSettings } from './alerts-schema.ts';
-import { PricesBlock, type PriceSettings } from './prices-schema.ts';
+import { PricesBlock } from './prices-schema.ts';
+import type { OwnPrice } from '../ports/prices.ts';
 import { Exports, Retention, Storage } from './storage-schema.ts';
 import { addressRangePattern, Security } from './security-schema.ts';
 import { section, strict } from './describe-schema.ts';
@@ -410,7 +411,7 @@ export interface GatewayConfig {
   readonly retention: RetentionSettings;
   readonly exports: ExportSettings;
   readonly alerts: AlertSettings;
-  readonly prices: PriceSettings;
+  readonly prices: { readonly url?: string; readonly models: readonly OwnPrice[] };
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
   readonly telemetry: TelemetrySettings;
   readonly changes: { readonly canary: CanaryRules };

@@ -39,12 +39,12 @@ const chance = 1e-6;
 const unprovenAtOnce = 3;
 
 /** Counts with nothing in them. */
-export function noCounts(): CanaryCounts {
+function noCounts(): CanaryCounts {
   return { requests: 0, errors: 0, refusals: 0, latencies: [] };
 }
 
 /** Adds the counts of `more` to `sum`. */
-export function addCounts(sum: CanaryCounts, more: CanaryCounts): void {
+function addCounts(sum: CanaryCounts, more: CanaryCounts): void {
   sum.requests += more.requests;
   sum.errors += more.errors;
   sum.refusals += more.refusals;
@@ -54,7 +54,7 @@ export function addCounts(sum: CanaryCounts, more: CanaryCounts): void {
 }
 
 /** The median of the latencies in milliseconds; undefined for none. */
-export function medianOf({ latencies }: CanaryCounts): number | undefined {
+function medianOf({ latencies }: CanaryCounts): number | undefined {
   const bucket = medianBucket(latencies);
   return bucket === undefined ? undefined : step ** (bucket + 0.5);
 }
@@ -70,7 +70,7 @@ function medianBucket(latencies: readonly number[]): number | undefined {
 }
 
 /** How many answers of `after` came faster than the median of `before`, and within its bucket, and all of them. */
-export function sharesAround(
+function sharesAround(
   before: CanaryCounts,
   { latencies }: CanaryCounts,
 ): { readonly faster: number; readonly alike: number; readonly all: number } {
@@ -86,6 +86,9 @@ export function sharesAround(
 function sumOf(latencies: readonly number[]): number {
   return latencies.reduce((sum, count) => sum + count, 0);
 }
+
+/** Arithmetic on the counts of a side: none of them, their sum, their median, and the shares around a median. */
+export const canaryCounts = { none: noCounts, add: addCounts, medianOf, sharesAround };
 
 /** A canary in one process. */
 class RunningCanary<G extends Choice> {

@@ -7,7 +7,7 @@ import { PassingMap } from '../base/recent-map.ts';
 import type { Gateway } from './gateway.ts';
 import { ClientUpgrade, serveWithoutUpgrade, upgradeWish } from '../connection/upgrade.ts';
 
-export interface RunningServer {
+interface RunningServer {
   readonly host: string;
   /** 0 for a socket. */
   readonly port: number;

@@ -12,11 +12,9 @@ import {
 import { givenRateLimits, givenUsageLimit } from '../organisation/providers.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import {
-  type ConfigBlock,
+  type Block,
   defaultWorkspaceSlug,
-  type IntegrationBlock,
   type OrganisationBlock,
-  type ProviderBlock,
 } from '../organisation/organisation-block.ts';
 import type { Problem } from '../config/problem.ts';
 import { servicePrefixes } from '../config/schema.ts';
@@ -62,7 +60,7 @@ class ResourceProblems {
   readonly #problems: OwnedProblems;
   readonly #workspaces: readonly string[];
   readonly #knowsProvider: KnowsProvider;
-  readonly #configs: ReadonlyMap<string, ConfigBlock['config']>;
+  readonly #configs: ReadonlyMap<string, Block<'config'>['config']>;
 
   constructor(block: OrganisationBlock, check: OrganisationResourcesCheck) {
     const { config, source, providerNames } = check;
@@ -153,7 +151,7 @@ class ResourceProblems {
     this.#problems.refuse(pointer, message);
   }
 
-  #integration(block: IntegrationBlock, pointer: string): void {
+  #integration(block: Block<'integration'>, pointer: string): void {
     this.#envelope('integration', block, pointer);
     const { providerRows, config } = this.#check;
     const { ai_provider_id: name, secret_mappings: mappings } = block;
@@ -176,7 +174,7 @@ class ResourceProblems {
   }
 
   #access(
-    { workspace, workspaces, global_workspace_access: all, name }: IntegrationBlock,
+    { workspace, workspaces, global_workspace_access: all, name }: Block<'integration'>,
     pointer: string,
   ): void {
     if (workspace !== undefined) {
@@ -201,7 +199,7 @@ class ResourceProblems {
     );
   }
 
-  #provider(block: ProviderBlock, pointer: string): void {
+  #provider(block: Block<'provider'>, pointer: string): void {
     const { workspace, integration_id: named, usage_limits: usage, rate_limits: rates } = block;
     if (workspace !== undefined) this.#workspace(workspace, `${pointer}/workspace`, 'workspace');
     this.#problems.refuseAll(givenUsageLimit(usage ?? null, '/usage_limits').issues, pointer);
@@ -238,7 +236,7 @@ class ResourceProblems {
       );
   }
 
-  #mayUse(integration: IntegrationBlock, workspace: string): boolean {
+  #mayUse(integration: Block<'integration'>, workspace: string): boolean {
     const { data } = integrationOfFile(integration, (name) => name);
     const isOwn = integration.workspace !== undefined;
     return (
@@ -263,7 +261,7 @@ class ResourceProblems {
     }
   }
 
-  #config(block: ConfigBlock, pointer: string): void {
+  #config(block: Block<'config'>, pointer: string): void {
     this.#envelope('config', block, pointer);
     const { slug, workspace, config: input, is_default: isDefault } = block;
     if (this.#configs.has(slug))
@@ -336,7 +334,7 @@ function pointerOf(place: string): string {
  * Issues of one integration that its schema does not find, independent of other records: settings that its provider does
  * not take (checked only with its `row`), mappings, models and limits. Paths begin within the block.
  */
-function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined): Mistake[] {
+function integrationIssues(block: Block<'integration'>, row: ProviderRow | undefined): Mistake[] {
   const { global_workspace_access: all, workspaces } = block;
   return [
     ...(row === undefined ? [] : settingIssues(block, row)),
@@ -347,7 +345,10 @@ function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined
   ];
 }
 
-function mappingIssues({ ai_provider_id: provider, secret_mappings: mappings }: IntegrationBlock): Mistake[] {
+function mappingIssues({
+  ai_provider_id: provider,
+  secret_mappings: mappings,
+}: Block<'integration'>): Mistake[] {
   const fields = mappableFields(provider);
   const seen = new Set<string>();
   return (mappings ?? []).flatMap(({ target_field: target }, index) => {
@@ -359,7 +360,7 @@ function mappingIssues({ ai_provider_id: provider, secret_mappings: mappings }: 
   });
 }
 
-function modelIssues({ models = [] }: IntegrationBlock): Mistake[] {
+function modelIssues({ models = [] }: Block<'integration'>): Mistake[] {
   const seen = new Set<string>();
   return models.flatMap(({ slug }, index) => {
     if (!seen.has(slug)) return (seen.add(slug), []);
@@ -368,7 +369,7 @@ function modelIssues({ models = [] }: IntegrationBlock): Mistake[] {
 }
 
 function accessIssues(
-  { usage_limits: usage, rate_limits: rates }: NonNullable<IntegrationBlock['global_workspace_access']>,
+  { usage_limits: usage, rate_limits: rates }: NonNullable<Block<'integration'>['global_workspace_access']>,
   pointer: string,
 ): readonly Mistake[] {
   return [

@@ -5,10 +5,9 @@ import { keySecretHash } from '../organisation/key-secret.ts';
 import { rateLimitIssues, usageLimitIssues, usageLimitsIssues } from '../organisation/limits.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import {
+  type Block,
   defaultWorkspaceSlug,
-  type KeyBlock,
   type OrganisationBlock,
-  type WorkspaceBlock,
 } from '../organisation/organisation-block.ts';
 import type { Problem } from '../config/problem.ts';
 import { quoted } from '../base/did-you-mean.ts';
@@ -76,7 +75,7 @@ class OrganisationProblems {
     return this.#problems.found;
   }
 
-  #checkWorkspace(workspace: WorkspaceBlock, pointer: string): void {
+  #checkWorkspace(workspace: Block<'workspace'>, pointer: string): void {
     const { slug, name } = workspace;
     if (slug === defaultWorkspaceSlug)
       this.#problems.refuse(
@@ -99,7 +98,7 @@ class OrganisationProblems {
     this.#problems.refuseAll(rateLimitIssues(workspace.rate_limits ?? [], `${pointer}/rate_limits`));
   }
 
-  #checkKey(key: KeyBlock, pointer: string): void {
+  #checkKey(key: Block<'key'>, pointer: string): void {
     const { name, type, expires_at: expiresAt } = key;
     const workspace = type === 'organisation-service' ? '' : (key.workspace ?? defaultWorkspaceSlug);
     this.#problems.once(
@@ -129,7 +128,7 @@ class OrganisationProblems {
     this.#problems.refuseAll(rateLimitIssues(key.rate_limits ?? [], `${pointer}/rate_limits`));
   }
 
-  #checkWorkspaceOf({ type, workspace }: KeyBlock, pointer: string): void {
+  #checkWorkspaceOf({ type, workspace }: Block<'key'>, pointer: string): void {
     if (workspace === undefined) return;
     const place = `${pointer}/workspace`;
     if (type === 'organisation-service') {

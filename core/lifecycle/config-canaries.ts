@@ -2,15 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ConfigSource } from '../config/config-source.ts';
 import { formatProblem } from '../config/problem.ts';
 import { GatewayError, messageOf } from '../errors/gateway-error.ts';
-import {
-  addCounts,
-  type CanaryCounts,
-  type CanaryGate,
-  type CanaryReport,
-  medianOf,
-  noCounts,
-  sharesAround,
-} from '../http/canary-gate.ts';
+import { canaryCounts, type CanaryCounts, type CanaryGate, type CanaryReport } from '../http/canary-gate.ts';
 import type { Clock } from '../ports/clock.ts';
 import type {
   CanaryCaller,
@@ -117,7 +109,13 @@ export class CanaryRuns<C> implements ConfigCanaries {
         ...{ draft, caller, share, id: randomUUID(), serving: hash },
         rules: { ...config.changes.canary, ...rules },
         ...{ startedAt: clock.now(), begun: clock.monotonic(), endsAt: 0 },
-        ...{ before: noCounts(), after: noCounts(), phase: 'running', reason: '', isEnding: false },
+        ...{
+          before: canaryCounts.none(),
+          after: canaryCounts.none(),
+          phase: 'running',
+          reason: '',
+          isEnding: false,
+        },
       };
       run.endsAt = run.startedAt + run.rules.duration_s * 1000;
       this.#run = run;
@@ -169,8 +167,8 @@ export class CanaryRuns<C> implements ConfigCanaries {
     ];
     if (run.isEnding) return;
     for (const { before, after } of reports) {
-      addCounts(run.before, before);
-      addCounts(run.after, after);
+      canaryCounts.add(run.before, before);
+      canaryCounts.add(run.after, after);
     }
     if (reloader().current.hash !== run.serving)
       return this.#end(
@@ -260,7 +258,7 @@ function stateOf({
 
 function figuresOf(counts: CanaryCounts): CanaryFigures {
   const { requests, errors, refusals } = counts;
-  return { requests, errors, refusals, medianMs: medianOf(counts) };
+  return { requests, errors, refusals, medianMs: canaryCounts.medianOf(counts) };
 }
 
 function alreadyRuns({ id, caller, startedAt, endsAt }: Run): GatewayError {
@@ -330,7 +328,7 @@ export function worseOf({ before, after }: Counted, rules: CanaryRules): string 
   const refused = [before.refusals, after.refusals] as const;
   const refusals = riseOf('requests are refused', refused, { before, after }, rules.max_refusal_rise);
   if (refusals !== undefined) return refusals;
-  const [was, is] = [medianOf(before), medianOf(after)];
+  const [was, is] = [canaryCounts.medianOf(before), canaryCounts.medianOf(after)];
   if (was === undefined || is === undefined || after.requests < rules.min_requests) return undefined;
   const rise = (is / was - 1) * 100;
   if (rise <= rules.max_latency_rise || is - was < leastRiseMs || mayBeChance(before, after))
@@ -343,7 +341,7 @@ export function worseOf({ before, after }: Counted, rules: CanaryRules): string 
  * changed. Nine are the fewest that can be no chance.
  */
 function mayBeChance(before: CanaryCounts, after: CanaryCounts): boolean {
-  const { faster, alike, all } = sharesAround(before, after);
+  const { faster, alike, all } = canaryCounts.sharesAround(before, after);
   const slower = all - faster - alike / 2;
   return (slower - all / 2) / (Math.sqrt(all) / 2) < certain;
 }

@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { replaceText } from '../base/durable-file.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
 import { loadConfig } from '../config/load-config.ts';
-import { type MaskedText, maskText, unmaskText } from '../config/masked-text.ts';
+import { maskText, unmaskText } from '../config/masked-text.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { maxConfigFileBytes, readBytes, readText } from '../config/read-file.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -24,7 +24,7 @@ interface EditorOptions {
 interface Current {
   readonly text: string;
   readonly version: string;
-  readonly masked: MaskedText | undefined;
+  readonly masked: ReturnType<typeof maskText>;
 }
 
 /** A draft with the secrets of the file. */

@@ -11,12 +11,15 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { problemAt } from './problem-at.ts';
 import { describeThrown, frameWithin } from './plugin-errors.ts';
-import type { Prepared, PreparedPipeline, PreparedPlugin } from './prepare.ts';
+import type { Prepared } from './prepare.ts';
 import { createPluginScope, type Services } from './scope.ts';
 import { UndoStack } from './undo-stack.ts';
 import { type CheckedPipeline, checkHooks, type CreatedPlugin, type Locate } from '../pipeline/compile.ts';
 import type { Hooks, Scope } from '../pipeline/plugin.ts';
 import { checkReturnedHooks } from './check-definition.ts';
+
+type PreparedPipeline = Prepared['pipelines'][number];
+type PreparedPlugin = PreparedPipeline['plugins'][number];
 
 /** One configuration at work: its compiled pipelines, its plugin instances, and the number of requests that use it. */
 export interface Generation<C> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { addCounts, CanaryGate, medianOf, noCounts } from '../http/canary-gate.ts';
+import { canaryCounts, CanaryGate } from '../http/canary-gate.ts';
 import { worseOf } from './config-canaries.ts';
 
 const rules = {
@@ -17,7 +17,7 @@ function counts({ requests = 0, errors = 0, refusals = 0, ms = 100 } = {}) {
 /** So many of all take twice as long. */
 function slowest(slow: number, all: number): ReturnType<typeof counts> {
   const sum = counts({ requests: all - slow, ms: 90 });
-  addCounts(sum, counts({ requests: slow, ms: 200 }));
+  canaryCounts.add(sum, counts({ requests: slow, ms: 200 }));
   return sum;
 }
 
@@ -65,9 +65,12 @@ describe('a gate', () => {
       gate.running?.count(chosen?.hash ?? 'old', ended(200));
     }
     assert.ok(given === 99 || given === 100, String(given));
-    const { before, after } = gate.running?.report() ?? { before: noCounts(), after: noCounts() };
+    const { before, after } = gate.running?.report() ?? {
+      before: canaryCounts.none(),
+      after: canaryCounts.none(),
+    };
     assert.equal(before.requests + after.requests, 1000);
-    assert.ok(Math.abs((medianOf(after) ?? 0) - 100) < 10);
+    assert.ok(Math.abs((canaryCounts.medianOf(after) ?? 0) - 100) < 10);
   });
 
   test('stops it by itself after three failures in a row, and lets no more than three wait before one went well', () => {
@@ -91,9 +94,9 @@ describe('a gate', () => {
   });
 
   test('adds what several processes have counted', () => {
-    const sum = noCounts();
-    addCounts(sum, counts({ requests: 2, ms: 100 }));
-    addCounts(sum, counts({ requests: 3, errors: 1, ms: 200 }));
+    const sum = canaryCounts.none();
+    canaryCounts.add(sum, counts({ requests: 2, ms: 100 }));
+    canaryCounts.add(sum, counts({ requests: 3, errors: 1, ms: 200 }));
     assert.deepEqual([sum.requests, sum.errors], [5, 1]);
   });
 });

@@ -231,7 +231,7 @@ interface CheckInput extends PrepareSources {
 }
 
 /** A plugin with its validated options, ready to be created. */
-export interface PreparedPlugin {
+interface PreparedPlugin {
   readonly entry: PluginEntry;
   readonly plugin: LoadedPlugin;
   readonly definition: LoadedPlugin['definition'];
@@ -239,7 +239,7 @@ export interface PreparedPlugin {
 }
 
 /** A pipeline whose plugins are all ready. */
-export interface PreparedPipeline {
+interface PreparedPipeline {
   readonly config: PipelineConfig;
   /** JSON pointer of the pipeline. */
   readonly pointer: string;

@@ -7,14 +7,14 @@ import {
   modelOf,
 } from './integrations.ts';
 import { givenRateLimits, givenUsageLimit } from './providers.ts';
-import type { IntegrationBlock } from './organisation-block.ts';
+import type { Block } from './organisation-block.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { IntegrationAccess, IntegrationData, SecretMapping } from '../ports/record-kinds.ts';
 import type { Mistake } from '../base/json.ts';
 
 /** An integration of the configuration as a record; `workspaceId` resolves a name to its id. */
 export function integrationOfFile(
-  block: IntegrationBlock,
+  block: Block<'integration'>,
   workspaceId: (name: string) => string,
 ): Pick<IntegrationContent, 'data' | 'plain'> {
   const { content } = settingsOfFile(block, {});
@@ -36,11 +36,11 @@ export function integrationOfFile(
 }
 
 /** Violations in the settings of an integration that its schema cannot detect. Paths begin within the block. */
-export function settingIssues(block: IntegrationBlock, row: ProviderRow): readonly Mistake[] {
+export function settingIssues(block: Block<'integration'>, row: ProviderRow): readonly Mistake[] {
   return settingsOfFile(block, row).issues;
 }
 
-function settingsOfFile(block: IntegrationBlock, row: ProviderRow) {
+function settingsOfFile(block: Block<'integration'>, row: ProviderRow) {
   const { key, configurations = {}, secret_mappings: mappings } = block;
   const fields = mappableFields(block.ai_provider_id);
   const secretMappings = (mappings ?? []).map((one): SecretMapping => ({
@@ -59,7 +59,7 @@ function settingsOfFile(block: IntegrationBlock, row: ProviderRow) {
   });
 }
 
-type GivenAccess = NonNullable<IntegrationBlock['global_workspace_access']>;
+type GivenAccess = NonNullable<Block<'integration'>['global_workspace_access']>;
 
 function accessOf({ enabled, usage_limits: usage, rate_limits: rates }: GivenAccess): IntegrationAccess {
   const { limit } = givenUsageLimit(usage ?? null, '');

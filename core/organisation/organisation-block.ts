@@ -137,19 +137,6 @@ const organisationResources = {
   usage_limit_policies: list(UsageLimitPolicy, 'Stored and listed; see administration.md.'),
 };
 
-/** An integration of the section. */
-export type IntegrationBlock = Static<typeof Integration>;
-/** A provider of the section. */
-export type ProviderBlock = Static<typeof Provider>;
-/** A config of the section. */
-export type ConfigBlock = Static<typeof Config>;
-/** A guardrail of the section. */
-export type GuardrailBlock = Static<typeof Guardrail>;
-/** A rate-limit policy of the section. */
-export type RateLimitPolicyBlock = Static<typeof RateLimitPolicy>;
-/** A usage-limit policy of the section. */
-export type UsageLimitPolicyBlock = Static<typeof UsageLimitPolicy>;
-
 /** Slug of the workspace that the gateway makes itself: requests without a workspace belong to it. */
 export const defaultWorkspaceSlug = 'ws-default';
 
@@ -293,7 +280,17 @@ export const Organisation = Type.Object(
 
 /** The section as written. */
 export type OrganisationBlock = Static<typeof Organisation>;
-/** A workspace of the section. */
-export type WorkspaceBlock = Static<typeof Workspace>;
-/** A key of the section. */
-export type KeyBlock = Static<typeof Key>;
+
+interface Blocks {
+  integration: Static<typeof Integration>;
+  provider: Static<typeof Provider>;
+  config: Static<typeof Config>;
+  guardrail: Static<typeof Guardrail>;
+  rate_limit_policy: Static<typeof RateLimitPolicy>;
+  usage_limit_policy: Static<typeof UsageLimitPolicy>;
+  workspace: Static<typeof Workspace>;
+  key: Static<typeof Key>;
+}
+
+/** One item of the section's lists, by its kind. */
+export type Block<Kind extends keyof Blocks> = Blocks[Kind];

@@ -137,8 +137,6 @@ const StrategySchema = Type.Object(
   { ...strict, description: 'Strategy that chooses among the targets.' },
 );
 
-/** A strategy as written. */
-export type StrategyInput = Static<typeof StrategySchema>;
 /** A circuit breaker as written. */
 export type BreakerInput = Static<typeof BreakerSchema>;
 

@@ -1,5 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { folded, requestMembers, type KnownMembers } from './known-members.ts';
+import { folded, requestMembers } from './known-members.ts';
+
+type KnownMembers = typeof requestMembers;
 
 /** Bounds of a JSON body, checked on its bytes before they are parsed. */
 export interface JsonBounds {

@@ -3,7 +3,7 @@
  * rule that looks for `model` would not see it, so another spelling of a known member is refused. All other
  * places are free: JSON schemas, arguments, metadata, answers of tools.
  */
-export interface KnownMembers {
+interface KnownMembers {
   /** By the hash of their bytes: the names themselves, and their lower-case spellings where these are others. */
   readonly byHash: ReadonlyMap<number, KnownMember>;
   /** By their folded names. */

@@ -160,7 +160,7 @@ const secretLike =
   /\b(?:bearer|basic|digest|token)\s+\S|\b(?:sk|pk|rk|gh[opsu]|xox[abp]|akia|aiza|eyj)[-_a-z0-9]{12,}|\b(?=[a-z_-]*[0-9])(?=[0-9_-]*[a-z])[a-z0-9_-]{40,}/i;
 
 /** Facts of one request for showing its headers. */
-export interface ShownHeadersOptions {
+interface ShownHeadersOptions {
   /** Names of the gateway's own headers in this request, without their prefix (`trace-id`). */
   readonly serviceNames: readonly string[];
   /** The value of the request's `sensitive-headers` header. */

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { credentialHeaders } from '../base/header-names.ts';
-import { ShownHeaders, type ShownHeadersOptions } from './provider-call.ts';
+import { ShownHeaders } from './provider-call.ts';
+
+type ShownHeadersOptions = Parameters<ShownHeaders['within']>[1];
 
 const options = { serviceNames: ['api-key', 'trace-id'], sensitive: undefined };
 const shown = new ShownHeaders('wk_');

@@ -99,7 +99,7 @@ function withHeaders(request: UpstreamRequest, added: readonly string[]): Upstre
   return { ...request, headers: [...kept, ...added] };
 }
 
-export type CredentialHeader = NonNullable<ProviderRow['credentials']>;
+type CredentialHeader = NonNullable<ProviderRow['credentials']>;
 
 /** The header in which a host expects its credential. */
 export function credentialHeader(kind: CredentialHeader, secret: string): string[] {

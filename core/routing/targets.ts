@@ -10,7 +10,7 @@ import { inProcessProvider, type ProviderRow, type ProviderTable } from '../prov
 import type { Target, TargetModels } from '../pipeline/router.ts';
 import { sha256 } from '../base/bytes.ts';
 import { type BaseUrl, fillBaseUrl, splitBaseUrl } from '../providers/base-url.ts';
-import { credentialHeader, type CredentialHeader } from './credentials.ts';
+import { credentialHeader } from './credentials.ts';
 
 /** Default row by dialect, overridden by the host's own row. Every other dialect: `Authorization: Bearer`. */
 const defaults: Readonly<Partial<Record<DialectName, ProviderRow>>> = {
@@ -345,7 +345,7 @@ function providerCredential(source: CredentialSource): ProviderCredential | unde
 
 /** The kind of credentials that are signed per request or fetched; undefined when a fixed header suffices. */
 function credentialKindOf(
-  kind: CredentialHeader,
+  kind: NonNullable<ProviderRow['credentials']>,
   fields: Readonly<Record<string, string>>,
   apiKey: string | undefined,
   configured: boolean,

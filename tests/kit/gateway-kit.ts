@@ -16,7 +16,7 @@ import type { GatewayConfig, PipelineConfig } from '../../core/config/schema.ts'
 import type { Dialect } from '../../core/dialects/dialect.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import { Gateway } from '../../core/http/gateway.ts';
-import { startServer, type RunningServer } from '../../core/http/server.ts';
+import { startServer } from '../../core/http/server.ts';
 import { compilePipelines } from '../../core/http/route-table.ts';
 import {
   realClock,
@@ -58,6 +58,8 @@ import { RoutingState } from '../../core/routing/plan/routing-state.ts';
 import { builtInPlugins } from '../../plugins/index.ts';
 import provider from '../../plugins/provider/index.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
+
+type RunningServer = Awaited<ReturnType<typeof startServer>>;
 import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../../storage/memory/limiter.ts';

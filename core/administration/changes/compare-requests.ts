@@ -40,7 +40,7 @@ export interface Side {
 }
 
 /** Number of requests to which something happens, with one of them as the example. */
-export interface Counted {
+interface Counted {
   readonly what: string;
   readonly requests: number;
   /** A request id. */
@@ -55,7 +55,7 @@ interface TargetShare {
 }
 
 /** Requests that a configuration handles alike: one pipeline, path, wire, model and config. */
-export interface RequestClass {
+interface RequestClass {
   readonly pipeline: string;
   readonly route: string;
   readonly wire: string;

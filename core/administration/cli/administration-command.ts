@@ -13,14 +13,8 @@ import type { StoredRecord } from '../../ports/records.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import {
-  countValues,
-  exportText,
-  readOrganisation,
-  showOrganisation,
-  type StoredOrganisation,
-} from '../transfer/stored-organisation.ts';
-import { maxImportBytes, maxImportValues, readImport } from '../transfer/import-text.ts';
+import { exportText, readOrganisation, type StoredOrganisation } from '../transfer/stored-organisation.ts';
+import { importLimits, readImport } from '../transfer/import-text.ts';
 import type { ConfigSource } from '../../config/config-source.ts';
 import { formatProblem } from '../../config/problem.ts';
 import type { ExportedOrganisationData } from '../transfer/export-schema.ts';
@@ -320,7 +314,7 @@ export function runExportCommand(
     const organisations: StoredOrganisation[] = [];
     for (const one of await chosenOrganisations(resources, command.organisation))
       organisations.push(await resources.read((reader) => readOrganisation(reader, one)));
-    const text = exportText(organisations);
+    const { text, values } = exportText(organisations);
     if (command.out === undefined) {
       print(text.trimEnd());
       await eachRecordLine(resources, organisations, print);
@@ -331,10 +325,9 @@ export function runExportCommand(
       });
       print(`${command.out}: ${organisations.length} organisations`);
     }
-    const values = countValues(organisations.map(showOrganisation));
-    if (Buffer.byteLength(text) <= maxImportBytes && values <= maxImportValues) return 0;
+    if (Buffer.byteLength(text) <= importLimits.bytes && values <= importLimits.values) return 0;
     complain(
-      `This is more than weir import reads at once (${maxImportValues} values, ${maxImportBytes} bytes): split the file, or export with --organisation.`,
+      `This is more than weir import reads at once (${importLimits.values} values, ${importLimits.bytes} bytes): split the file, or export with --organisation.`,
     );
     return 1;
   });
@@ -402,7 +395,7 @@ type ImportTools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' |
 /** Runs `weir import`: opens nothing before the whole file is valid. Rejects with a sentence for the operator. */
 async function runImportCommand(command: ImportCommand, tools: ImportTools): Promise<number> {
   const file = path.resolve(command.file);
-  const { head, lines } = await readHead(file, maxImportBytes).catch((error: unknown) => {
+  const { head, lines } = await readHead(file, importLimits.bytes).catch((error: unknown) => {
     throw new Error(`${command.file} ${messageOf(error)}.`, { cause: error });
   });
   const parsed = readImport(head, command.file);

@@ -21,7 +21,6 @@ import { compileConfig, unknownConfig } from '../../routing/plan/compile-config.
 import { providerLookup } from '../../routing/plan/read-config.ts';
 import { stringify } from 'lossless-json';
 import { listWords, didYouMean, quoted } from '../../base/did-you-mean.ts';
-import type { BranchPreview, CandidatePreview } from '../../routing/explain/plan-preview.ts';
 
 type OfflineAttempt = OfflinePlan['attempts'][number];
 
@@ -44,14 +43,14 @@ function explainText(plan: OfflinePlan): string {
   return [...lines, ...assumptions].join('\n');
 }
 
-function branchLines({ path, mode, reason, random, candidates }: BranchPreview): string[] {
+function branchLines({ path, mode, reason, random, candidates }: OfflinePlan['branches'][number]): string[] {
   const why = reason === undefined ? '' : ` (${reason})`;
   const chance = random ? ', by chance: this is one example' : '';
   return [`${path}: ${mode}${why}${chance}`, ...candidates.map((note) => candidateLine(note, mode))];
 }
 
 function candidateLine(
-  { path, name, order, score, chance, skipped }: CandidatePreview,
+  { path, name, order, score, chance, skipped }: OfflinePlan['branches'][number]['candidates'][number],
   mode: string,
 ): string {
   const notes = [

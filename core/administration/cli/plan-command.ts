@@ -1,13 +1,7 @@
 import { formatProblem, type Problem } from '../../config/problem.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
-import {
-  type ChangeReport,
-  compareRequests,
-  type Counted,
-  type RequestClass,
-  type Sides,
-} from '../changes/compare-requests.ts';
+import { type ChangeReport, compareRequests, type Sides } from '../changes/compare-requests.ts';
 import type { RecordedRequest } from '../changes/recorded-request.ts';
 import type { PlanCommand } from './change-arguments.ts';
 
@@ -87,7 +81,7 @@ function reportText(report: ChangeReport, { config }: PlanCommand): string {
   return [...lines, ...(notes.length > 0 ? ['', ...notes] : [])].join('\n');
 }
 
-function classLines(one: RequestClass): string[] {
+function classLines(one: ChangeReport['classes'][number]): string[] {
   const { pipeline, route, wire, model, config, requests, changed, routed, targets, cost } = one;
   const about = [wire, ...(model === '' ? [] : [model]), ...(config === '' ? [] : [`config ${config}`])].join(
     ', ',
@@ -111,7 +105,7 @@ function classLines(one: RequestClass): string[] {
   return lines;
 }
 
-function countedText({ what, requests, example }: Counted): string {
+function countedText({ what, requests, example }: ChangeReport['notJudged'][number]): string {
   return `${counted(requests)} ${what} (${example})`;
 }
 
@@ -123,7 +117,7 @@ function shareText(part: number, whole: number): string {
   return whole === 0 ? '0 %' : `${Number(((part / whole) * 100).toFixed(1))} %`;
 }
 
-function priceText({ before, after }: RequestClass['cost']): string {
+function priceText({ before, after }: ChangeReport['classes'][number]['cost']): string {
   const rise =
     before === 0 ? '' : `, ${after > before ? '+' : ''}${((after / before - 1) * 100).toFixed(1)} %`;
   return `$${before.toFixed(6)} → $${after.toFixed(6)} for the recorded tokens${rise}`;

@@ -1,9 +1,11 @@
 import { exactText, fixedText } from '../costs/exact-amount.ts';
-import { type RepricedModel, type RepriceReport, repriceRequests } from '../costs/reprice-requests.ts';
+import { repriceRequests } from '../costs/reprice-requests.ts';
 import type { RepriceCommand } from './command-arguments.ts';
 import { alignColumns } from './in-columns.ts';
 import type { CostPlace, CostTools, RowsPlace } from './reconcile-command.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
+
+type RepriceReport = Awaited<ReturnType<typeof repriceRequests>>;
 
 const dayMs = 86_400_000;
 const defaultDays = 30;
@@ -125,7 +127,7 @@ async function reprice(
   return 1;
 }
 
-function totalOf(models: readonly RepricedModel[]) {
+function totalOf(models: RepriceReport['priced']) {
   return {
     requests: models.reduce((sum, { requests }) => sum + requests, 0),
     tokens: models.reduce((sum, { tokens }) => sum + tokens, 0),

@@ -33,7 +33,7 @@ interface RepriceParts {
 }
 
 /** Requests of one model. */
-export interface RepricedModel {
+interface RepricedModel {
   /** A kind of provider. */
   readonly service: string;
   readonly model: string;
@@ -49,7 +49,7 @@ interface UnpricedModel extends RepricedModel {
 }
 
 /** Result for requests without a price; models in the order of their tokens, the most first. */
-export interface RepriceReport {
+interface RepriceReport {
   /** Have a price now, or would have one. */
   readonly priced: readonly RepricedModel[];
   /** Have none still. */

@@ -2,15 +2,9 @@ import { keySecretHash } from '../../organisation/key-secret.ts';
 import { rateLimitsOf, usageLimitOf } from '../../organisation/limits.ts';
 import { canonicalScope } from '../../access/scopes.ts';
 import {
-  type ConfigBlock,
+  type Block,
   defaultWorkspaceSlug,
-  type GuardrailBlock,
-  type KeyBlock,
   type OrganisationBlock,
-  type ProviderBlock,
-  type RateLimitPolicyBlock,
-  type UsageLimitPolicyBlock,
-  type WorkspaceBlock,
 } from '../../organisation/organisation-block.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
@@ -141,7 +135,7 @@ export class FileRecords {
 
 type Unmade<T> = Omit<T, 'createdAt' | 'updatedAt' | 'version'>;
 
-function workspaceOf(block: WorkspaceBlock, organisationId: string): Unmade<WorkspaceRecord> {
+function workspaceOf(block: Block<'workspace'>, organisationId: string): Unmade<WorkspaceRecord> {
   return {
     id: fileId(organisationId, 'workspace', block.slug),
     organisationId,
@@ -158,7 +152,7 @@ function workspaceOf(block: WorkspaceBlock, organisationId: string): Unmade<Work
 }
 
 function keyOf(
-  block: KeyBlock,
+  block: Block<'key'>,
   organisationId: string,
   workspaceId: string | undefined,
 ): Unmade<ApiKeyRecord> {
@@ -201,7 +195,7 @@ function defaultsOf({
   allowed_models: allowedModels,
   input_guardrails: input = [],
   output_guardrails: output = [],
-}: NonNullable<WorkspaceBlock['defaults']> = {}): WorkspaceDefaults {
+}: NonNullable<Block<'workspace'>['defaults']> = {}): WorkspaceDefaults {
   return {
     ...(metadata !== undefined && { metadata }),
     ...(configId !== undefined && { configId }),
@@ -352,7 +346,7 @@ class FileResources {
     );
   }
 
-  #provider(block: ProviderBlock, index: number): void {
+  #provider(block: Block<'provider'>, index: number): void {
     const { integration_id: named, usage_limits: usage = null, rate_limits: rates = null } = block;
     const workspaceId = block.workspace && this.#place.workspaceId(block.workspace);
     const integration = this.table.find('integration', workspaceId, named);
@@ -369,7 +363,7 @@ class FileResources {
     this.#add(record);
   }
 
-  #config(block: ConfigBlock, index: number): void {
+  #config(block: Block<'config'>, index: number): void {
     const pointer = `/organisation/configs/${index}`;
     const config = block.config as ConfigData['config'];
     const data = { config, isDefault: block.is_default ?? false };
@@ -377,7 +371,7 @@ class FileResources {
     this.#add(this.#record('config', block, pointer, data), { ...data, config: shown });
   }
 
-  #guardrail(block: GuardrailBlock, index: number): void {
+  #guardrail(block: Block<'guardrail'>, index: number): void {
     const pointer = `/organisation/guardrails/${index}`;
     type Parameters = RecordKinds['guardrail']['checks'][number]['parameters'];
     const actions = actionsOf(block.actions);
@@ -392,14 +386,14 @@ class FileResources {
     this.#add({ ...record, secrets }, { checks: withoutSecrets(shown).checks, actions });
   }
 
-  #ratePolicy(block: RateLimitPolicyBlock, index: number): void {
+  #ratePolicy(block: Block<'rate_limit_policy'>, index: number): void {
     const { type, unit, value } = block;
     const own = { ...block, name: block.name ?? ratePolicyName(block) };
     const data = { ...this.#rules(block), ...storedTarget(block.target), type, unit, value };
     this.#add(this.#record('rate_limit_policy', own, `/organisation/rate_limit_policies/${index}`, data));
   }
 
-  #usagePolicy(block: UsageLimitPolicyBlock, index: number): void {
+  #usagePolicy(block: Block<'usage_limit_policy'>, index: number): void {
     const { type, credit_limit: limit } = block;
     const own = { ...block, name: block.name ?? usagePolicyName(block, limit) };
     const target = storedTarget(block.target);

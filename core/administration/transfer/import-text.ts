@@ -8,10 +8,8 @@ import { arrangeProblems, type Problem } from '../../config/problem.ts';
 import { quoted } from '../../base/did-you-mean.ts';
 import { ExportFile, type ExportedOrganisationData } from './export-schema.ts';
 
-/** Largest import file, in bytes. */
-export const maxImportBytes = 67_108_864;
-/** Upper bound of values in it. */
-export const maxImportValues = 1_000_000;
+/** Bounds of an import: bytes of the file before its records, and values in it. */
+export const importLimits = { bytes: 67_108_864, values: 1_000_000 };
 
 /** Organisations of a file, or all its problems. `source` gives the place of a value. */
 type ImportText =
@@ -24,7 +22,7 @@ type ImportText =
 
 /** Parses the output of `exportText` strictly. `file` names it in messages. Never throws. */
 export function readImport(text: string, file: string): ImportText {
-  const parsed = parseYaml(text, { path: file, name: file }, maxImportValues);
+  const parsed = parseYaml(text, { path: file, name: file }, importLimits.values);
   if (parsed.root === undefined) {
     const empty = { file, line: 1, column: 1, path: '', message: 'the file is empty; name an export' };
     return { ok: false, problems: parsed.problems.length > 0 ? parsed.problems : [empty] };

@@ -16,14 +16,21 @@ const introduction = `# What a store of Weir holds, without its audit trails: \`
 # Names and e-mail addresses are readable: keep it like a backup.
 `;
 
-/** The organisations as a file for `weir import`; equal records give equal text. */
-export function exportText(organisations: readonly StoredOrganisation[]): string {
-  const content = { format: exportFormat, organisations: organisations.map(showOrganisation) };
-  return introduction + stringify(content, { lineWidth: 0, aliasDuplicateObjects: false });
+/**
+ * The organisations as a file for `weir import`, with its number of values: of every key, every item, every list and
+ * object. Equal records give equal text.
+ */
+export function exportText(stored: readonly StoredOrganisation[]): {
+  readonly text: string;
+  readonly values: number;
+} {
+  const organisations = stored.map(showOrganisation);
+  const content = { format: exportFormat, organisations };
+  const text = introduction + stringify(content, { lineWidth: 0, aliasDuplicateObjects: false });
+  return { text, values: countValues(organisations) };
 }
 
-/** Number of values in the text of this content: the value of every key, every item, every list and object. */
-export function countValues(value: unknown): number {
+function countValues(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 1;
   let count = 1;
   for (const member of Object.values(value)) count += countValues(member);
@@ -31,7 +38,7 @@ export function countValues(value: unknown): number {
 }
 
 /** An organisation in the file's form. */
-export function showOrganisation(stored: StoredOrganisation): ExportedOrganisationData {
+function showOrganisation(stored: StoredOrganisation): ExportedOrganisationData {
   const settings = exported.settings.show(stored.settings);
   const { id, name, createdAt } = stored.organisation;
   return {

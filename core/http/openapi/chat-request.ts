@@ -122,7 +122,7 @@ const TextCompletion = Type.Object({
 });
 
 /** Answers of the chat dialect, by the names of the components. */
-export const chatAnswerSchemas: Readonly<Record<string, TSchema>> = {
+const chatAnswerSchemas: Readonly<Record<string, TSchema>> = {
   ChatCompletion: Completion,
   ChatChoice: Choice,
   ChatAnswerMessage: AnswerMessage,
@@ -311,10 +311,11 @@ const Request = Type.Object(
   },
 );
 
-/** Requests of the chat dialect, by the names of the components. */
-export const chatRequestSchemas: Readonly<Record<string, TSchema>> = {
+/** Requests and answers of the chat dialect, by the names of the components. */
+export const chatSchemas: Readonly<Record<string, TSchema>> = {
   ChatCompletionRequest: Request,
   ChatMessage: Message,
   ChatTool: Tool,
   FunctionDefinition,
+  ...chatAnswerSchemas,
 };

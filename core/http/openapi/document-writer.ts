@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../../config/schema.ts';
-import { chatAnswerSchemas, chatRequestSchemas } from './chat-request.ts';
+import { chatSchemas } from './chat-request.ts';
 import {
   componentReference,
   type DocumentObject,
@@ -329,8 +329,7 @@ export class DocumentWriter {
       $ref: `#/components/parameters/${name}`,
     }));
     const shared = {
-      ...chatRequestSchemas,
-      ...chatAnswerSchemas,
+      ...chatSchemas,
       ...modelSchemas,
       ...jobSchemas,
       ...errorSchemas,

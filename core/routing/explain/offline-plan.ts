@@ -16,7 +16,7 @@ import {
   type TargetRules,
 } from '../resolve-target.ts';
 import type { KnownProvider } from '../targets.ts';
-import { type PlanPreview, previewPlan, type AttemptPreview } from './plan-preview.ts';
+import { previewPlan } from './plan-preview.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { ChangedBody } from '../../pipeline/request-body.ts';
 import { applyParams } from '../attempt.ts';
@@ -34,6 +34,8 @@ import { readTraceHeaders } from '../../pipeline/facts.ts';
 import { compilePipeline } from '../../pipeline/compile.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { HeaderNames } from '../../base/header-names.ts';
+
+type PlanPreview = ReturnType<typeof previewPlan>;
 
 /** Dependencies for reading a request from a file. */
 interface OfflineSetup {
@@ -126,7 +128,7 @@ interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
 export interface OfflinePlan extends Omit<PlanPreview, 'attempts'> {
   readonly config: CompiledConfig;
   readonly request: SampleRequest;
-  readonly attempts: readonly (AttemptPreview & { readonly target: TargetPreview })[];
+  readonly attempts: readonly (PlanPreview['attempts'][number] & { readonly target: TargetPreview })[];
   /** Assumptions, as sentences. */
   readonly assumptions: readonly string[];
 }

@@ -7,7 +7,7 @@ import { usesWeights } from '../plan/compile-strategy.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
 
 /** Preview of a request's way through a config, as if every attempt failed, so that it shows the whole plan. */
-export interface PlanPreview {
+interface PlanPreview {
   /** In the order of their decisions. */
   readonly branches: readonly BranchPreview[];
   readonly attempts: readonly AttemptPreview[];
@@ -16,18 +16,18 @@ export interface PlanPreview {
 }
 
 /** A decision, and whether it was random: another request may then decide differently. */
-export interface BranchPreview extends Omit<BranchDecision, 'candidates'> {
+interface BranchPreview extends Omit<BranchDecision, 'candidates'> {
   readonly random: boolean;
   readonly candidates: readonly CandidatePreview[];
 }
 
 /** A child, with its probability of being tried first, 0 to 1, where the choice is random. */
-export interface CandidatePreview extends CandidateNote {
+interface CandidatePreview extends CandidateNote {
   readonly chance?: number;
 }
 
 /** One attempt. */
-export interface AttemptPreview {
+interface AttemptPreview {
   readonly leaf: PlanLeaf;
   /** Targets that start beside it. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;

@@ -1,9 +1,11 @@
-import type { StrategyInput } from '../../organisation/route-config.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { didYouMean, listWords, quoted } from '../../base/did-you-mean.ts';
 import { compileCondition, type PatternBudget } from './conditions.ts';
 import type { ConfigPlace } from './read-config.ts';
 import { type FieldPath, parseFieldPath } from './field-path.ts';
 import type { Strategy, StrategyMode } from './plan-node.ts';
+
+type StrategyInput = NonNullable<RouteConfigInput['strategy']>;
 
 /** Context for the compilation of a strategy. */
 interface StrategySetup {

@@ -4,17 +4,14 @@ import type { CredentialFields, Credentials, SignableRequest } from '../../core/
 import { headerValue } from '../../core/ports/header-list.ts';
 import {
   type CredentialContext,
+  credentialField,
   credentialsFailed,
-  endpointOf,
   fetchForStep,
-  fieldOf,
-  fieldProblem,
-  requireField,
-  type TokenFetch,
-  type TokenStep,
   type IssuedToken,
   staticBearer,
   TokenCache,
+  type TokenFetch,
+  type TokenStep,
 } from './credential-context.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 
@@ -342,12 +339,14 @@ const entities = { lt: '<', gt: '>', quot: '"', apos: "'", amp: '&' } as const;
 export function createAwsCredentials(fields: CredentialFields, context: CredentialContext): Credentials {
   const type = authType(fields);
   if (type === 'apiKey') {
-    return staticBearer(requireField(fields, 'api_key', 'aws_auth_type "apiKey" sends it as bearer token.'));
+    return staticBearer(
+      credentialField.require(fields, 'api_key', 'aws_auth_type "apiKey" sends it as bearer token.'),
+    );
   }
   const region = regionOf(fields, context);
-  const service = fieldOf(fields, 'aws_service') ?? 'bedrock';
+  const service = credentialField.of(fields, 'aws_service') ?? 'bedrock';
   if (!/^[a-z0-9-]{1,64}$/.test(service)) {
-    throw fieldProblem('aws_service', 'is no name of a service, such as "bedrock" or "s3".');
+    throw credentialField.problem('aws_service', 'is no name of a service, such as "bedrock" or "s3".');
   }
   const keys = keysOf(fields, context);
   if (type === 'accessKey') return signedBy(new SigV4Signer({ keys, region, service }), context);
@@ -376,41 +375,50 @@ function signedBy(signer: SigV4Signer, { clock }: CredentialContext): Credential
 type AuthType = 'accessKey' | 'assumedRole' | 'apiKey';
 
 function authType(fields: CredentialFields): AuthType {
-  const named = fieldOf(fields, 'aws_auth_type');
+  const named = credentialField.of(fields, 'aws_auth_type');
   if (named === 'accessKey' || named === 'assumedRole' || named === 'apiKey') return named;
   if (named !== undefined) {
-    throw fieldProblem('aws_auth_type', 'must be "accessKey", "assumedRole" or "apiKey".');
+    throw credentialField.problem('aws_auth_type', 'must be "accessKey", "assumedRole" or "apiKey".');
   }
-  if (fieldOf(fields, 'aws_role_arn') !== undefined) return 'assumedRole';
-  const hasKey = fieldOf(fields, 'aws_access_key_id') !== undefined;
-  return !hasKey && fieldOf(fields, 'api_key') !== undefined ? 'apiKey' : 'accessKey';
+  if (credentialField.of(fields, 'aws_role_arn') !== undefined) return 'assumedRole';
+  const hasKey = credentialField.of(fields, 'aws_access_key_id') !== undefined;
+  return !hasKey && credentialField.of(fields, 'api_key') !== undefined ? 'apiKey' : 'accessKey';
 }
 
 function regionOf(fields: CredentialFields, { environment, machineIdentity }: CredentialContext): string {
   const ambient = machineIdentity ? environment.AWS_REGION || environment.AWS_DEFAULT_REGION : undefined;
-  const region = fieldOf(fields, 'aws_region') ?? ambient;
-  if (region === undefined) throw fieldProblem('aws_region', 'is missing: name one, such as "us-east-1".');
+  const region = credentialField.of(fields, 'aws_region') ?? ambient;
+  if (region === undefined)
+    throw credentialField.problem('aws_region', 'is missing: name one, such as "us-east-1".');
   // The region becomes a part of a host name.
   if (!/^[a-z]{2,4}(-[a-z]+)+-\d{1,2}$/.test(region)) {
-    throw fieldProblem('aws_region', 'is no region of AWS, such as "us-east-1".');
+    throw credentialField.problem('aws_region', 'is no region of AWS, such as "us-east-1".');
   }
   return region;
 }
 
 function keysOf(fields: CredentialFields, context: CredentialContext): AwsKeys {
   const hasOwn = ['aws_access_key_id', 'aws_secret_access_key'].some(
-    (name) => fieldOf(fields, name) !== undefined,
+    (name) => credentialField.of(fields, name) !== undefined,
   );
   if (hasOwn || !context.machineIdentity) {
     return {
-      accessKeyId: requireField(fields, 'aws_access_key_id', 'give it with aws_secret_access_key.'),
-      secretAccessKey: requireField(fields, 'aws_secret_access_key', 'give it with aws_access_key_id.'),
-      sessionToken: fieldOf(fields, 'aws_session_token'),
+      accessKeyId: credentialField.require(
+        fields,
+        'aws_access_key_id',
+        'give it with aws_secret_access_key.',
+      ),
+      secretAccessKey: credentialField.require(
+        fields,
+        'aws_secret_access_key',
+        'give it with aws_access_key_id.',
+      ),
+      sessionToken: credentialField.of(fields, 'aws_session_token'),
     };
   }
   const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = context.environment;
   if (!AWS_ACCESS_KEY_ID || !AWS_SECRET_ACCESS_KEY) {
-    throw fieldProblem(
+    throw credentialField.problem(
       'aws_access_key_id',
       'is missing, and so is AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY in the environment: give one of the pairs.',
     );
@@ -430,10 +438,17 @@ interface RoleSource {
 }
 
 function roleOf({ fields, context, keys, region }: RoleSource): AssumedRole {
-  const roleArn = requireField(fields, 'aws_role_arn', 'aws_auth_type "assumedRole" assumes that role.');
+  const roleArn = credentialField.require(
+    fields,
+    'aws_role_arn',
+    'aws_auth_type "assumedRole" assumes that role.',
+  );
   if (!/^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]{1,576}$/.test(roleArn)) {
-    throw fieldProblem('aws_role_arn', 'is no ARN of a role, such as "arn:aws:iam::123456789012:role/name".');
+    throw credentialField.problem(
+      'aws_role_arn',
+      'is no ARN of a role, such as "arn:aws:iam::123456789012:role/name".',
+    );
   }
-  const endpoint = endpointOf(context, 'AWS_ENDPOINT_URL_STS', stsEndpoint(region));
-  return { keys, roleArn, externalId: fieldOf(fields, 'aws_external_id'), region, endpoint };
+  const endpoint = credentialField.endpoint(context, 'AWS_ENDPOINT_URL_STS', stsEndpoint(region));
+  return { keys, roleArn, externalId: credentialField.of(fields, 'aws_external_id'), region, endpoint };
 }

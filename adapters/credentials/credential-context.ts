@@ -2,6 +2,14 @@ import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { CredentialFields, Credentials } from '../../core/ports/credentials.ts';
 
+/** Reads settings of a credential. */
+export const credentialField = {
+  problem: fieldProblem,
+  require: requireField,
+  of: fieldOf,
+  endpoint: endpointOf,
+};
+
 /** One request to a token endpoint. */
 export interface TokenRequest {
   readonly url: string;
@@ -38,19 +46,19 @@ export async function fetchForStep(
 const maxQuoted = 500;
 
 /** A credential field that is missing or malformed. The message never holds its value. */
-export function fieldProblem(field: string, why: string): GatewayError {
+function fieldProblem(field: string, why: string): GatewayError {
   return new GatewayError('invalid_request', `The credential field "${field}" ${why}`, { param: field });
 }
 
 /** The field's value. Throws `invalid_request` when there is none. */
-export function requireField(fields: CredentialFields, name: string, purpose: string): string {
+function requireField(fields: CredentialFields, name: string, purpose: string): string {
   const value = fieldOf(fields, name);
   if (value === undefined) throw fieldProblem(name, `is missing: ${purpose}`);
   return value;
 }
 
 /** The field's value without white space around it; undefined when it is absent or empty. */
-export function fieldOf(fields: CredentialFields, name: string): string | undefined {
+function fieldOf(fields: CredentialFields, name: string): string | undefined {
   const value = Object.hasOwn(fields, name) ? fields[name]?.trim() : undefined;
   return value === '' ? undefined : value;
 }
@@ -102,7 +110,7 @@ export interface CredentialContext {
 /**
  * An environment variable that names a host or URL. Throws `invalid_request` for one that is neither https nor loopback.
  */
-export function endpointOf(
+function endpointOf(
   { environment }: Pick<CredentialContext, 'environment'>,
   variable: string,
   fallback: string,

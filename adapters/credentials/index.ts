@@ -13,19 +13,16 @@ import type { Transport } from '../../core/ports/transport.ts';
 import { parseObject, asText, type JsonObject } from '../dialects/json-reading.ts';
 import { createAwsCredentials } from './aws-credentials.ts';
 import {
-  fieldOf,
   type CredentialContext,
+  credentialField,
+  credentialsFailed,
+  fetchForStep,
+  type IssuedToken,
   staticBearer,
-  requireField,
-  fieldProblem,
+  TokenCache,
+  type TokenFetch,
   type TokenRequest,
   type TokenStep,
-  TokenCache,
-  endpointOf,
-  credentialsFailed,
-  type TokenFetch,
-  type IssuedToken,
-  fetchForStep,
 } from './credential-context.ts';
 import { createHttpTokenFetch } from './http-token-fetch.ts';
 
@@ -43,12 +40,16 @@ const maxTokenFileBytes = 65_536;
  */
 export function createEntraCredentials(fields: CredentialFields, context: CredentialContext): Credentials {
   const mode = modeOf(fields);
-  const scope = fieldOf(fields, 'azure_entra_scope') ?? defaultScope;
+  const scope = credentialField.of(fields, 'azure_entra_scope') ?? defaultScope;
   switch (mode) {
     case 'token':
-      return staticBearer(requireField(fields, 'azure_ad_token', 'it is sent as bearer token.'));
+      return staticBearer(credentialField.require(fields, 'azure_ad_token', 'it is sent as bearer token.'));
     case 'default': {
-      const key = requireField(fields, 'api_key', 'azure_auth_mode "default" sends it as api-key.');
+      const key = credentialField.require(
+        fields,
+        'api_key',
+        'azure_auth_mode "default" sends it as api-key.',
+      );
       return { authorize: () => ['api-key', key] };
     }
     case 'entra':
@@ -65,16 +66,16 @@ const modes = ['default', 'entra', 'managed', 'workload', 'entraFederated'] as c
 type Mode = (typeof modes)[number] | 'token';
 
 function modeOf(fields: CredentialFields): Mode {
-  const named = fieldOf(fields, 'azure_auth_mode');
+  const named = credentialField.of(fields, 'azure_auth_mode');
   const mode = modes.find((one) => one === named);
   if (named !== undefined && mode === undefined) {
-    throw fieldProblem('azure_auth_mode', `must be one of ${modes.join(', ')}.`);
+    throw credentialField.problem('azure_auth_mode', `must be one of ${modes.join(', ')}.`);
   }
   if (mode !== undefined && mode !== 'default') return mode;
-  if (fieldOf(fields, 'azure_ad_token') !== undefined) return 'token';
+  if (credentialField.of(fields, 'azure_ad_token') !== undefined) return 'token';
   if (mode === 'default') return mode;
-  const hasClient = fieldOf(fields, 'azure_entra_client_id') !== undefined;
-  return !hasClient && fieldOf(fields, 'api_key') !== undefined ? 'default' : 'entra';
+  const hasClient = credentialField.of(fields, 'azure_entra_client_id') !== undefined;
+  return !hasClient && credentialField.of(fields, 'api_key') !== undefined ? 'default' : 'entra';
 }
 
 /** A request for a token, with the secrets that messages must not repeat. */
@@ -100,9 +101,9 @@ function renewed(
 
 function byClientSecret(fields: CredentialFields, scope: string, context: CredentialContext): Credentials {
   const purpose = 'azure_auth_mode "entra" needs azure_entra_tenant_id, _client_id and _client_secret.';
-  const tenant = tenantOf(requireField(fields, 'azure_entra_tenant_id', purpose));
-  const clientId = requireField(fields, 'azure_entra_client_id', purpose);
-  const secret = requireField(fields, 'azure_entra_client_secret', purpose);
+  const tenant = tenantOf(credentialField.require(fields, 'azure_entra_tenant_id', purpose));
+  const clientId = credentialField.require(fields, 'azure_entra_client_id', purpose);
+  const secret = credentialField.require(fields, 'azure_entra_client_secret', purpose);
   const url = `${authorityOf(context)}/${tenant}/oauth2/v2.0/token`;
   const step: TokenStep = {
     what: `No access token of Microsoft Entra for the client ${clientId}`,
@@ -116,13 +117,13 @@ function byClientSecret(fields: CredentialFields, scope: string, context: Creden
 
 function byManagedIdentity(fields: CredentialFields, scope: string, context: CredentialContext): Credentials {
   requireMachineIdentity(context, 'the managed identity of this machine');
-  const clientId = fieldOf(fields, 'azure_managed_client_id');
+  const clientId = credentialField.of(fields, 'azure_managed_client_id');
   const query = new URLSearchParams({
     'api-version': '2018-02-01',
     resource: scope.replace(/\/\.default$/, ''),
   });
   if (clientId !== undefined) query.set('client_id', clientId);
-  const metadata = endpointOf(context, 'AZURE_POD_IDENTITY_AUTHORITY_HOST', defaultMetadata);
+  const metadata = credentialField.endpoint(context, 'AZURE_POD_IDENTITY_AUTHORITY_HOST', defaultMetadata);
   const url = `${metadata}/metadata/identity/oauth2/token?${query.toString()}`;
   const step: TokenStep = {
     what: 'No access token of the managed identity',
@@ -142,13 +143,17 @@ function byFederatedToken(
   requireMachineIdentity(context, 'the federated token of this machine');
   const { AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_FEDERATED_TOKEN_FILE: file } = context.environment;
   const clientField = mode === 'workload' ? 'azure_workload_client_id' : 'azure_entra_client_id';
-  const tenant = fieldOf(fields, 'azure_entra_tenant_id') ?? AZURE_TENANT_ID;
-  const clientId = fieldOf(fields, clientField) ?? AZURE_CLIENT_ID;
+  const tenant = credentialField.of(fields, 'azure_entra_tenant_id') ?? AZURE_TENANT_ID;
+  const clientId = credentialField.of(fields, clientField) ?? AZURE_CLIENT_ID;
   if (!tenant)
-    throw fieldProblem('azure_entra_tenant_id', 'is missing, and so is AZURE_TENANT_ID: give one of them.');
-  if (!clientId) throw fieldProblem(clientField, 'is missing, and so is AZURE_CLIENT_ID: give one of them.');
+    throw credentialField.problem(
+      'azure_entra_tenant_id',
+      'is missing, and so is AZURE_TENANT_ID: give one of them.',
+    );
+  if (!clientId)
+    throw credentialField.problem(clientField, 'is missing, and so is AZURE_CLIENT_ID: give one of them.');
   if (!file)
-    throw fieldProblem(
+    throw credentialField.problem(
       'AZURE_FEDERATED_TOKEN_FILE',
       'is missing in the environment: it names the token file.',
     );
@@ -186,13 +191,13 @@ async function readToken(file: string, step: TokenStep): Promise<string> {
 }
 
 function authorityOf(context: CredentialContext): string {
-  return endpointOf(context, 'AZURE_AUTHORITY_HOST', defaultAuthority);
+  return credentialField.endpoint(context, 'AZURE_AUTHORITY_HOST', defaultAuthority);
 }
 
 /** The tenant becomes a part of a path. */
 function tenantOf(tenant: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$/.test(tenant)) return tenant;
-  throw fieldProblem('azure_entra_tenant_id', 'is neither the id nor a domain of a tenant.');
+  throw credentialField.problem('azure_entra_tenant_id', 'is neither the id nor a domain of a tenant.');
 }
 
 /** Fields in use of a Google Cloud key file. */
@@ -214,11 +219,11 @@ const assertionSeconds = 3_600;
  * token in `api_key`.
  */
 export function createGoogleCredentials(fields: CredentialFields, context: CredentialContext): Credentials {
-  const json = fieldOf(fields, field);
-  const token = fieldOf(fields, 'api_key');
+  const json = credentialField.of(fields, field);
+  const token = credentialField.of(fields, 'api_key');
   if (json === undefined && token !== undefined) return staticBearer(token);
   if (json === undefined) {
-    throw fieldProblem(
+    throw credentialField.problem(
       field,
       'is missing: give the key file of a service account, or an access token as api_key.',
     );
@@ -243,15 +248,19 @@ export function createGoogleCredentials(fields: CredentialFields, context: Crede
 
 function readServiceAccount(json: string, isOperators: boolean): ServiceAccount {
   const file = parseObject(json);
-  if (file === undefined) throw fieldProblem(field, 'is no JSON object. Give the whole key file, unchanged.');
+  if (file === undefined)
+    throw credentialField.problem(field, 'is no JSON object. Give the whole key file, unchanged.');
   const type = asText(file.type) ?? 'service_account';
   if (type !== 'service_account') {
-    throw fieldProblem(field, `has the type "${type.slice(0, 64)}". Give a key file of a service account.`);
+    throw credentialField.problem(
+      field,
+      `has the type "${type.slice(0, 64)}". Give a key file of a service account.`,
+    );
   }
   const read = (name: string): string => {
     const value = asText(file[name]);
     if (value === undefined)
-      throw fieldProblem(field, `lacks "${name}". Give the whole key file, unchanged.`);
+      throw credentialField.problem(field, `lacks "${name}". Give the whole key file, unchanged.`);
     return value;
   };
   return {
@@ -271,7 +280,7 @@ function rsaKey(pem: string): KeyObject {
     // The message of the parser may quote the key.
   }
   if (key?.asymmetricKeyType === 'rsa') return key;
-  throw fieldProblem(
+  throw credentialField.problem(
     field,
     'has a "private_key" that is no RSA key in PEM. Give the whole key file, unchanged.',
   );
@@ -285,7 +294,7 @@ function tokenUriOf(uri: string, isOperators: boolean): string {
     (url.host === 'accounts.google.com' || url.host.endsWith('.googleapis.com'));
   const isPlain = url !== undefined && /^https?:$/.test(url.protocol) && url.username === '';
   if (isPlain && (isGoogle || isOperators)) return uri;
-  throw fieldProblem(field, `has a "token_uri" that is not Google's. Use ${defaultTokenUri}.`);
+  throw credentialField.problem(field, `has a "token_uri" that is not Google's. Use ${defaultTokenUri}.`);
 }
 
 /** A JWT that proves the identity of the account (RFC 7523), signed with RS256. */
@@ -304,7 +313,7 @@ function encoded(value: unknown): string {
 /** Throws `invalid_request` when fields from a request would use the identity of the machine. */
 function requireMachineIdentity({ machineIdentity }: CredentialContext, what: string): void {
   if (machineIdentity) return;
-  throw fieldProblem(
+  throw credentialField.problem(
     'azure_auth_mode',
     `asks for ${what}, which only a provider of the configuration may use. Send credentials of your own.`,
   );

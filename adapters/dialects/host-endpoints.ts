@@ -27,6 +27,9 @@ import {
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { ListedModel, ModelListing } from '../../core/dialects/model-list.ts';
 
+/** Plans of a call to an endpoint of a host. */
+export const endpointPlan = { passOn, translated, refused: refusedPlan };
+
 const openAi: ModelListing = {
   path: () => '/models',
   read: (body) => readModelList(body, 'data', (one) => entry(one, asText(one.id))),
@@ -106,17 +109,17 @@ function entry(one: JsonObject, id: string | undefined): ListedModel | undefined
 }
 
 /** Passes the bytes unchanged to the same path below the host's base URL. */
-export function passOn(call: UpstreamCallFacts): UpstreamPlan {
+function passOn(call: UpstreamCallFacts): UpstreamPlan {
   return { kind: 'pass', path: call.path + call.query };
 }
 
 /** Translates chat in another dialect through the canonical form; undefined for everything else. */
-export function translated(call: UpstreamCallFacts, codec: ChatProviderCodec): UpstreamPlan | undefined {
+function translated(call: UpstreamCallFacts, codec: ChatProviderCodec): UpstreamPlan | undefined {
   return chatEndpoints.has(call.endpoint) ? { kind: 'chat', codec } : undefined;
 }
 
 /** Refuses an operation that the host does not have. */
-export function refusedPlan(call: UpstreamCallFacts, operation: string): UpstreamPlan {
+function refusedPlan(call: UpstreamCallFacts, operation: string): UpstreamPlan {
   return {
     kind: 'refuse',
     message: `The provider "${call.host.provider}" has no ${operation}. Send the request to one that has it.`,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ProviderError } from '../../core/dialects/canonical/chat-answer.ts';
-import { decodeOpenAiError, encodeOpenAiProviderError } from './openai-shapes.ts';
+import { openAiErrors } from './openai-shapes.ts';
 
 test('errors are read from whatever shape a host of the family gives them', () => {
   const cases: readonly (readonly [string, Partial<ProviderError>])[] = [
@@ -38,7 +38,7 @@ test('errors are read from whatever shape a host of the family gives them', () =
     ['{}', { message: 'The provider answered 418: {}' }],
   ];
   for (const [body, expected] of cases) {
-    assert.deepEqual(decodeOpenAiError(418, Buffer.from(body)), { status: 418, ...expected }, body);
+    assert.deepEqual(openAiErrors.decode(418, Buffer.from(body)), { status: 418, ...expected }, body);
   }
 });
 
@@ -53,7 +53,7 @@ test('an error without a type gets the word that its status has', () => {
   ];
   for (const [status, type] of cases) {
     assert.deepEqual(
-      JSON.parse(encodeOpenAiProviderError({ status, message: 'Bad.', code: 'c', param: 'p' }, 'example')),
+      JSON.parse(openAiErrors.encodeProvider({ status, message: 'Bad.', code: 'c', param: 'p' }, 'example')),
       {
         error: { message: 'Bad.', type, param: 'p', code: 'c' },
         provider: 'example',

@@ -5,6 +5,21 @@ import { writeSseFrame } from '../../core/base/sse.ts';
 import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from './json-reading.ts';
 import type { Usage } from '../../core/dialects/usage.ts';
 
+/** Usage in the shape of OpenAI, to and from the wire. */
+export const openAiUsage = { decode: decodeOpenAiUsage, encode: encodeOpenAiUsage, of: usageOf };
+
+/** Errors in the shape of OpenAI, to and from the wire. */
+export const openAiErrors = {
+  members: openAiErrorMembers,
+  encode: encodeOpenAiError,
+  encodeStream: encodeOpenAiStreamError,
+  json: encodeErrorJson,
+  message: openAiErrorMessage,
+  encodeProvider: encodeOpenAiProviderError,
+  decode: decodeOpenAiError,
+  ofStream: openAiStreamError,
+};
+
 /** OpenAI encrypts its reasoning as Fernet tokens, which always start with these bytes. */
 const tokenStart = 'gAAAA';
 
@@ -20,7 +35,7 @@ export function isOpenAiSignature(signature: string): boolean {
 const withoutCode: ReadonlySet<ErrorCode> = new Set(['hooks_failed']);
 
 /** The members of the OpenAI error shape: exactly these. */
-export function openAiErrorMembers(error: GatewayError): JsonObject {
+function openAiErrorMembers(error: GatewayError): JsonObject {
   return {
     message: error.message,
     type: error.type,
@@ -30,24 +45,24 @@ export function openAiErrorMembers(error: GatewayError): JsonObject {
 }
 
 /** The body of an error as OpenAI clients read it, with the error's `extra` members beside `error`. */
-export function encodeOpenAiError(error: GatewayError): Buffer {
+function encodeOpenAiError(error: GatewayError): Buffer {
   return Buffer.from(encodeErrorJson({ ...error.extra, error: openAiErrorMembers(error) }));
 }
 
 /** Same error as an event of a chat stream. */
-export function encodeOpenAiStreamError(error: GatewayError): Buffer {
+function encodeOpenAiStreamError(error: GatewayError): Buffer {
   return writeSseFrame(encodeErrorJson({ ...error.extra, error: openAiErrorMembers(error) }));
 }
 
 /** JSON of an error body. Encoding must never fail: integers beyond 2^53 become text. */
-export function encodeErrorJson(body: JsonObject): string {
+function encodeErrorJson(body: JsonObject): string {
   return JSON.stringify(body, (_name, value: unknown) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
 }
 
 /** Error message inside an answer or an event with a success status; undefined without an error. */
-export function openAiErrorMessage(json: JsonObject, event = ''): string | undefined {
+function openAiErrorMessage(json: JsonObject, event = ''): string | undefined {
   const error = asObject(json.error);
   if (error !== undefined && Object.keys(error).length > 0) {
     return asText(error.message) ?? asText(error.code) ?? asText(error.type) ?? 'unknown error';
@@ -65,7 +80,7 @@ export function openAiErrorMessage(json: JsonObject, event = ''): string | undef
 }
 
 /** The body of a provider's error in OpenAI's shape; `provider` is the reporting provider. */
-export function encodeOpenAiProviderError(error: ProviderError, provider: string): string {
+function encodeOpenAiProviderError(error: ProviderError, provider: string): string {
   const { message, type, param, code } = error;
   return encodeErrorJson({
     error: { message, type: type ?? typeOfStatus(error.status), param: param ?? null, code: code ?? null },
@@ -118,7 +133,7 @@ function typeOfStatus(status: number): string {
  * The error of an answer with an error status, in any shape of the family's hosts: OpenAI's object, a string, an array,
  * FastAPI's `detail`, a bare `message`, Cloudflare's `errors`. HTML, an empty body and torn JSON are reported as such.
  */
-export function decodeOpenAiError(status: number, body: Uint8Array): ProviderError {
+function decodeOpenAiError(status: number, body: Uint8Array): ProviderError {
   const bytes = asBuffer(body);
   let json: unknown;
   try {
@@ -133,7 +148,7 @@ export function decodeOpenAiError(status: number, body: Uint8Array): ProviderErr
 }
 
 /** The error in an event of a stream or in an answer with a success status; undefined when there is none. */
-export function openAiStreamError(json: JsonObject, event = ''): ProviderError | undefined {
+function openAiStreamError(json: JsonObject, event = ''): ProviderError | undefined {
   const message = openAiErrorMessage(json, event);
   if (message === undefined) return undefined;
   const found = errorIn(json) ?? { message };
@@ -206,7 +221,7 @@ function wordOf(value: unknown): string | undefined {
  * completion), rerankers (only a total), and the names that compatible hosts gave to cached and reasoning tokens.
  * Undefined when it counts no tokens (audio billed by duration, an empty object).
  */
-export function decodeOpenAiUsage(value: unknown): Usage | undefined {
+function decodeOpenAiUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
   if (usage === undefined) return undefined;
   const prompt = asCount(usage.prompt_tokens) ?? asCount(usage.input_tokens);
@@ -246,7 +261,7 @@ function cachedTokens(usage: JsonObject, details: JsonObject): number {
 }
 
 /** Writes a usage into an OpenAI chat `usage` object; unknown members of `existing` stay. */
-export function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): JsonObject {
+function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): JsonObject {
   return {
     ...existing,
     prompt_tokens: usage.promptTokens,
@@ -278,7 +293,7 @@ export function choiceIndex(choice: JsonObject, position: number): number {
 }
 
 /** The usage of an answer or a stream event, in any place that compatible hosts use. */
-export function usageOf(json: JsonObject): Usage | undefined {
+function usageOf(json: JsonObject): Usage | undefined {
   const direct = decodeOpenAiUsage(json.usage) ?? decodeOpenAiUsage(asObject(json.x_groq)?.usage);
   if (direct !== undefined) return direct;
   for (const choice of asArray(json.choices)) {

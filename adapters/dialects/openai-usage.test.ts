@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeOpenAiUsage, encodeOpenAiUsage } from './openai-shapes.ts';
+import { openAiUsage } from './openai-shapes.ts';
 
 const none = {
   promptTokens: 0,
@@ -87,12 +87,13 @@ test('reads what the hosts of the OpenAI family send', () => {
       { promptTokens: 3, totalTokens: 3 },
     ],
   ];
-  for (const [usage, expected] of cases) assert.deepEqual(decodeOpenAiUsage(usage), { ...none, ...expected });
+  for (const [usage, expected] of cases)
+    assert.deepEqual(openAiUsage.decode(usage), { ...none, ...expected });
 });
 
 test('what counts no tokens is no usage', () => {
   for (const value of [undefined, null, 7, [], {}, { type: 'duration', seconds: 3 }]) {
-    assert.equal(decodeOpenAiUsage(value), undefined);
+    assert.equal(openAiUsage.decode(value), undefined);
   }
 });
 
@@ -106,8 +107,8 @@ test('what is written is read again, and unknown members stay', () => {
     reasoningTokens: 3,
     outputAudioTokens: 1,
   };
-  const written = encodeOpenAiUsage(usage, { queue_time: 0.5, prompt_tokens_details: { image_tokens: 1 } });
-  assert.deepEqual(decodeOpenAiUsage(written), usage);
+  const written = openAiUsage.encode(usage, { queue_time: 0.5, prompt_tokens_details: { image_tokens: 1 } });
+  assert.deepEqual(openAiUsage.decode(written), usage);
   assert.equal(written.queue_time, 0.5);
   assert.equal((written.prompt_tokens_details as Record<string, unknown>).image_tokens, 1);
 });

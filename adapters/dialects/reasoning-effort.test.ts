@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { budgetOfEffort, effortOfBudget } from './request-settings.ts';
+import { reasoningEffort } from './request-settings.ts';
 
 test('an effort, made a budget, comes back as the same effort', () => {
   for (const effort of ['low', 'medium', 'high']) {
-    assert.equal(effortOfBudget(budgetOfEffort(effort) ?? -1), effort);
+    assert.equal(reasoningEffort.ofBudget(reasoningEffort.budget(effort) ?? -1), effort);
   }
-  assert.equal(effortOfBudget(0), 'none');
-  assert.equal(effortOfBudget(100_000), 'high');
+  assert.equal(reasoningEffort.ofBudget(0), 'none');
+  assert.equal(reasoningEffort.ofBudget(100_000), 'high');
 });
 
 test('words that are not known have no budget', () => {
-  assert.equal(budgetOfEffort('none'), undefined);
-  assert.equal(budgetOfEffort('enormous'), undefined);
-  assert.equal(budgetOfEffort('HIGH'), 24_576);
+  assert.equal(reasoningEffort.budget('none'), undefined);
+  assert.equal(reasoningEffort.budget('enormous'), undefined);
+  assert.equal(reasoningEffort.budget('HIGH'), 24_576);
 });

@@ -6,11 +6,28 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { pointerSegments } from '../../core/base/json.ts';
 import { decodePercent } from '../../core/base/bytes.ts';
 
+/** Media in URLs, to and from their sources. */
+export const dataUrls = { source: sourceOfUrl, encode: dataUrl };
+
+/** Issues of a request body, for its error. */
+export const bodyIssues = { describe: describeValue, body: bodyIssue, of: issueOf, unreadable };
+
+/** Members of a request body, read or written one at a time. */
+export const requestMember = {
+  number: numberMember,
+  boolean: booleanMember,
+  text: textMember,
+  texts: textsMember,
+  cache: cacheMember,
+  unknown: unknownMembers,
+  given,
+};
+
 /** Short enumerated values are shown; other text of a request never is. */
 const maxShownCharacters = 40;
 
 /** Describes a value for an error message without repeating a conversation. */
-export function describeValue(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (typeof value === 'string') return `a string of ${countWithNoun(value.length, 'character')}`;
   if (Array.isArray(value)) return `an array of ${countWithNoun(value.length, 'item')}`;
@@ -20,13 +37,13 @@ export function describeValue(value: unknown): string {
 }
 
 /** The issue of a body that is not a JSON object; undefined when it is one. */
-export function bodyIssue(body: unknown): RequestIssue | undefined {
+function bodyIssue(body: unknown): RequestIssue | undefined {
   if (asObject(body) !== undefined) return undefined;
   return { param: 'body', message: `body must be a JSON object; found ${describeValue(body)}.` };
 }
 
 /** An issue from the first error that ajv (run with `verbose`) found in `body`. */
-export function issueOf(error: ErrorObject, body: unknown): RequestIssue {
+function issueOf(error: ErrorObject, body: unknown): RequestIssue {
   const path = pointerSegments(error.instancePath);
   const missing = asObject(error.params)?.missingProperty;
   if (error.keyword === 'required' && typeof missing === 'string') {
@@ -92,14 +109,14 @@ function listOf(schema: unknown, show: (value: string) => string): string {
 }
 
 /** The refusal of a request member: the rule, and the value found. */
-export function unreadable(param: string, rule: string, found: unknown): GatewayError {
+function unreadable(param: string, rule: string, found: unknown): GatewayError {
   return new GatewayError('invalid_request', `${param} must ${rule}; found ${describeValue(found)}.`, {
     param,
   });
 }
 
 /** A number of the request. Absent and null are undefined; anything else throws `invalid_request`. */
-export function numberMember(body: JsonObject, name: string): number | undefined {
+function numberMember(body: JsonObject, name: string): number | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'bigint') return Number(value);
@@ -108,7 +125,7 @@ export function numberMember(body: JsonObject, name: string): number | undefined
 }
 
 /** A boolean of the request, by the same rules. */
-export function booleanMember(body: JsonObject, name: string): boolean | undefined {
+function booleanMember(body: JsonObject, name: string): boolean | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'boolean') throw unreadable(name, 'be true or false', value);
@@ -116,7 +133,7 @@ export function booleanMember(body: JsonObject, name: string): boolean | undefin
 }
 
 /** A text of the request, by the same rules. */
-export function textMember(body: JsonObject, name: string): string | undefined {
+function textMember(body: JsonObject, name: string): string | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw unreadable(name, 'be a string', value);
@@ -124,7 +141,7 @@ export function textMember(body: JsonObject, name: string): string | undefined {
 }
 
 /** A string or a list of strings as a list, by the same rules. */
-export function textsMember(body: JsonObject, name: string): readonly string[] | undefined {
+function textsMember(body: JsonObject, name: string): readonly string[] | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'string') return [value];
@@ -138,7 +155,7 @@ export function textsMember(body: JsonObject, name: string): readonly string[] |
  * A prompt cache marker (`cache_control: { type: 'ephemeral', ttl }`) in the form of gateways and hosts of Anthropic
  * models.
  */
-export function cacheMember(holder: JsonObject): CacheMarker | undefined {
+function cacheMember(holder: JsonObject): CacheMarker | undefined {
   const marker = asObject(holder.cache_control);
   if (marker === undefined) return undefined;
   const ttl = asText(marker.ttl);
@@ -146,7 +163,7 @@ export function cacheMember(holder: JsonObject): CacheMarker | undefined {
 }
 
 /** The members outside `known`; undefined when there are none. */
-export function unknownMembers(holder: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
+function unknownMembers(holder: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
   let unknown: JsonObject | undefined;
   for (const name in holder) {
     if (known.has(name) || name === '__proto__') continue;
@@ -159,7 +176,7 @@ export function unknownMembers(holder: JsonObject, known: ReadonlySet<string>): 
 }
 
 /** The value without its undefined members. */
-export function given<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
+function given<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
   const said = { ...value };
   for (const name in said) if (said[name] === undefined) delete said[name];
   return said as T;
@@ -169,7 +186,7 @@ export function given<T extends object>(value: { [K in keyof T]: T[K] | undefine
  * A `data:` URL as base64 with its media type, any other URL unchanged. `fallback` is the media type of a `data:` URL
  * without one.
  */
-export function sourceOfUrl(url: string, fallback = 'application/octet-stream'): MediaSource {
+function sourceOfUrl(url: string, fallback = 'application/octet-stream'): MediaSource {
   if (!/^data:/i.test(url.slice(0, 5))) return { kind: 'url', url };
   const comma = url.indexOf(',');
   if (comma === -1) return { kind: 'url', url };
@@ -182,7 +199,7 @@ export function sourceOfUrl(url: string, fallback = 'application/octet-stream'):
 }
 
 /** The `data:` URL of these bytes. */
-export function dataUrl(source: { readonly mediaType: string; readonly data: string }): string {
+function dataUrl(source: { readonly mediaType: string; readonly data: string }): string {
   return `data:${source.mediaType};base64,${source.data}`;
 }
 

@@ -3,6 +3,9 @@ import type { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import type { Quirks } from '../../core/dialects/host-facts.ts';
 import type { JsonObject } from './json-reading.ts';
 
+/** Effort of reasoning, to and from a budget of tokens. */
+export const reasoningEffort = { budget: budgetOfEffort, ofBudget: effortOfBudget };
+
 /**
  * Reasoning efforts and the equal token budgets. The numbers of `low`, `medium` and `high` are those documented for
  * Gemini's OpenAI compatibility; `minimal` is the smallest budget that Anthropic accepts.
@@ -17,12 +20,12 @@ const budgets: Readonly<Record<string, number>> = {
 };
 
 /** The token budget of an effort; undefined for `none` and unknown efforts. */
-export function budgetOfEffort(effort: string): number | undefined {
+function budgetOfEffort(effort: string): number | undefined {
   return budgets[effort.toLowerCase()];
 }
 
 /** The nearest effort from above for a token budget: 0 is `none`. */
-export function effortOfBudget(budget: number): 'none' | 'low' | 'medium' | 'high' {
+function effortOfBudget(budget: number): 'none' | 'low' | 'medium' | 'high' {
   if (budget <= 0) return 'none';
   if (budget <= 1024) return 'low';
   return budget <= 8192 ? 'medium' : 'high';

@@ -13,6 +13,9 @@ import {
 } from '../guarded-fetch/guarded-fetch.ts';
 import type { SocketObserver } from '../transport/connection.ts';
 
+/** Errors of a conversation with a server. */
+export const mcpErrors = { failed: mcpFailed, refused: mcpRefused };
+
 /** Bounds of clients of the Model Context Protocol. */
 export interface McpLimits {
   /** Of a whole conversation, including its end. */
@@ -329,7 +332,7 @@ interface McpFailureDetails {
  * Error for a failed handshake. `host` in the caller's spelling; `why` ends the sentence in general terms, with the
  * remedy: never the server's own text, and never a header's value.
  */
-export function mcpFailed(host: string, why: string, details: McpFailureDetails = {}): GatewayError {
+function mcpFailed(host: string, why: string, details: McpFailureDetails = {}): GatewayError {
   const { status, cause } = details;
   return new GatewayError('mcp_failed', `The handshake with "${host.slice(0, 255)}" failed: ${why}.`, {
     cause,
@@ -338,7 +341,7 @@ export function mcpFailed(host: string, why: string, details: McpFailureDetails 
 }
 
 /** Error for an HTTP status without success. */
-export function mcpRefused(host: string, status: number): GatewayError {
+function mcpRefused(host: string, status: number): GatewayError {
   return mcpFailed(host, `it answered with status ${status}; ${remedyOf(status)}`, { status });
 }
 

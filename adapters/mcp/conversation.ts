@@ -4,7 +4,7 @@ import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/cl
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { McpAddress } from '../../core/ports/mcp.ts';
-import { ConversationFetch, mcpFailed, mcpRefused, type Surroundings } from './conversation-fetch.ts';
+import { ConversationFetch, mcpErrors, type Surroundings } from './conversation-fetch.ts';
 
 /** Parts of the protocol library that a handshake needs. */
 type ProtocolLibrary = Awaited<ReturnType<typeof importLibrary>>;
@@ -95,7 +95,7 @@ export class Conversation {
     const { timeoutMs } = this.#around.limits;
     this.#endsAt = this.#clock.monotonic() + timeoutMs;
     const cancelDeadline = this.#clock.after(timeoutMs, () =>
-      this.#fail(mcpFailed(this.host, `it was not finished within ${timeoutMs} ms`)),
+      this.#fail(mcpErrors.failed(this.host, `it was not finished within ${timeoutMs} ms`)),
     );
     try {
       return await this.#hold(await protocolLibrary(), say);
@@ -156,7 +156,7 @@ export class Conversation {
 
   #streamEnded(error: GatewayError | undefined): void {
     const { sent } = this.#fetch;
-    const reason = error ?? mcpFailed(this.host, 'it ended its stream without an answer; see its log');
+    const reason = error ?? mcpErrors.failed(this.host, 'it ended its stream without an answer; see its log');
     this.#streamEnd = reason;
     this.#cancelGrace();
     // The last message is still on its way through the library.
@@ -175,24 +175,27 @@ export class Conversation {
     if (GatewayError.is(error)) return error;
     const { failure, refusal } = this.#fetch;
     if (failure !== undefined) return failure;
-    if (refusal !== undefined) return mcpRefused(this.host, refusal);
+    if (refusal !== undefined) return mcpErrors.refused(this.host, refusal);
     // With the older transport all messages use this stream.
     if (this.#isSse && this.#streamEnd !== undefined) return this.#streamEnd;
     const text = error instanceof Error ? error.message : '';
     if (text.startsWith('Endpoint origin')) {
-      return mcpFailed(
+      return mcpErrors.failed(
         this.host,
         'its stream names another host for what it is to be sent, which is refused',
       );
     }
     if (text.startsWith("Server's protocol version")) {
-      return mcpFailed(this.host, 'it speaks a version of the protocol that is not known; see docs/mcp.md');
+      return mcpErrors.failed(
+        this.host,
+        'it speaks a version of the protocol that is not known; see docs/mcp.md',
+      );
     }
     if (error instanceof library.McpError) {
-      return mcpFailed(this.host, `it answered with the error ${error.code}; see its log`);
+      return mcpErrors.failed(this.host, `it answered with the error ${error.code}; see its log`);
     }
     const { transport } = this.#address;
     const why = `it does not answer as an MCP server does; check the URL, and whether its transport is ${transport}`;
-    return mcpFailed(this.host, why);
+    return mcpErrors.failed(this.host, why);
   }
 }

@@ -19,7 +19,7 @@ import type { Transport } from '../../core/ports/transport.ts';
 import { createAddressGuard, type Resolve } from '../addresses/address-guard.ts';
 import { admitUrl } from '../guarded-fetch/guarded-fetch.ts';
 import { TlsSessions } from '../transport/connection.ts';
-import { mcpFailed, mcpLimits, type McpLimits, type Surroundings } from './conversation-fetch.ts';
+import { mcpErrors, mcpLimits, type McpLimits, type Surroundings } from './conversation-fetch.ts';
 import { Conversation, type Spoken } from './conversation.ts';
 import type { RpcMessage } from './json-rpc.ts';
 import type { LinkReceiver, MessageLink, Delivery } from './message-session.ts';
@@ -27,7 +27,7 @@ import { MessageSessions } from './message-sessions.ts';
 import { OpenapiUpstream } from './openapi/openapi-upstream.ts';
 import { createSseUpstream, HttpUpstream } from './http-upstream.ts';
 import { SharedChild } from './shared-child.ts';
-import { ChildLog, StartDelays, StdioChild, notReading, childUnreachable } from './stdio-child.ts';
+import { childErrors, ChildLog, StartDelays, StdioChild } from './stdio-child.ts';
 
 /** Deeper than any description, and far below the limits of a stack or a store. */
 const maxDepth = 64;
@@ -303,7 +303,7 @@ class GuardedMcpClients implements McpClients {
     const { maxConversations } = this.#around.limits;
     if (this.#underWay >= maxConversations) {
       const why = `${maxConversations} handshakes are under way, the most that are allowed; try again shortly`;
-      throw mcpFailed(host, why);
+      throw mcpErrors.failed(host, why);
     }
     this.#underWay += 1;
     try {
@@ -442,7 +442,7 @@ class OwnLink implements MessageLink {
     const child = this.#child;
     if (child === undefined) this.#waiting.push({ message, delivery });
     else if (child.write(message.text)) queueMicrotask(() => delivery.delivered());
-    else queueMicrotask(() => delivery.failed(notReading(this.#children.peer)));
+    else queueMicrotask(() => delivery.failed(childErrors.notReading(this.#children.peer)));
   }
 
   pause(): void {
@@ -476,7 +476,7 @@ class OwnLink implements MessageLink {
     const { delays, log, peer } = this.#children;
     if (this.#isGreeted) log.warn(`${reason}; its session is over`);
     else delays.failed(reason);
-    const error = this.#isGreeted ? ended(peer, reason) : childUnreachable(peer, reason);
+    const error = this.#isGreeted ? ended(peer, reason) : childErrors.unreachable(peer, reason);
     this.#receiver.ended(error);
   }
 }

@@ -5,7 +5,7 @@ import type { McpHead, McpRequest, McpUpstream, McpHandler, McpCall } from '../.
 import type { UpstreamCall, UpstreamHandler, Transport } from '../../core/ports/transport.ts';
 import { SseReader } from '../framing/payload-reader.ts';
 import { isEncoded } from '../guarded-fetch/guarded-fetch.ts';
-import { readMessage, type RpcMessage } from './json-rpc.ts';
+import { rpc, type RpcMessage } from './json-rpc.ts';
 import type { Delivery, LinkReceiver, MessageLink } from './message-session.ts';
 import { MessageSessions } from './message-sessions.ts';
 
@@ -242,7 +242,7 @@ class SseLink implements MessageLink, UpstreamHandler {
   }
 
   #receive(data: string): void {
-    const message = readMessage(data);
+    const message = rpc.readMessage(data);
     if (message !== undefined) this.#receiver.receive(message);
   }
 

@@ -1,5 +1,18 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, writeJson } from '../../core/base/json.ts';
 
+/** Reads and writes JSON-RPC messages. */
+export const rpc = {
+  readMessage,
+  readMessages,
+  message: messageOf,
+  changed: changedMessage,
+  errorResponse,
+  cancellation,
+  params: paramsOf,
+  progressToken: progressTokenOf,
+  isId,
+};
+
 /** Id of a request. Numbers beyond 2^53 are BigInts. */
 export type RpcId = string | number | bigint;
 
@@ -19,14 +32,14 @@ export interface RpcMessage {
 const maxBatch = 100;
 
 /** The message in a text; undefined for anything else. */
-export function readMessage(text: string): RpcMessage | undefined {
+function readMessage(text: string): RpcMessage | undefined {
   const body = parseJson(text);
   // Line ends in JSON are white space: within strings they are escaped.
   return body === undefined ? undefined : describe(body, () => text.replace(/[\r\n]+/g, ' '));
 }
 
 /** The messages of a body: one, or a list of up to 100. Undefined for anything else, the empty list included. */
-export function readMessages(bytes: Uint8Array): readonly RpcMessage[] | undefined {
+function readMessages(bytes: Uint8Array): readonly RpcMessage[] | undefined {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8');
   const body = parseJson(text);
   if (!Array.isArray(body)) {
@@ -44,43 +57,43 @@ export function readMessages(bytes: Uint8Array): readonly RpcMessage[] | undefin
 }
 
 /** The message with this body, which is a valid one. */
-export function messageOf(body: JsonObject): RpcMessage {
+function messageOf(body: JsonObject): RpcMessage {
   const message = describe(body, () => writeJson(body));
   if (message === undefined) throw new TypeError('This is no message of JSON-RPC.');
   return message;
 }
 
 /** The message with other members; undefined when it is nested too deeply to be written. */
-export function changedMessage({ body }: RpcMessage, changes: JsonObject): RpcMessage | undefined {
+function changedMessage({ body }: RpcMessage, changes: JsonObject): RpcMessage | undefined {
   const changed = { ...body, ...changes };
   return describe(changed, () => writeJson(changed));
 }
 
 /** A response with an error. */
-export function errorResponse(id: RpcId, code: number, message: string): RpcMessage {
+function errorResponse(id: RpcId, code: number, message: string): RpcMessage {
   return messageOf({ jsonrpc: '2.0', id, error: { code, message } });
 }
 
 /** The notification that a request is no longer waited for. */
-export function cancellation(requestId: RpcId, reason: string): RpcMessage {
+function cancellation(requestId: RpcId, reason: string): RpcMessage {
   return messageOf({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } });
 }
 
 /** The `params` of a request or notification; empty when they are absent or positional. */
-export function paramsOf({ body }: RpcMessage): JsonObject {
+function paramsOf({ body }: RpcMessage): JsonObject {
   const { params } = body as { params?: JsonValue };
   return isJsonObject(params) ? params : {};
 }
 
 /** Token by which a request wants to hear of its progress. */
-export function progressTokenOf(message: RpcMessage): RpcId | undefined {
+function progressTokenOf(message: RpcMessage): RpcId | undefined {
   const meta = paramsOf(message)['_meta'];
   const token = isJsonObject(meta) ? meta['progressToken'] : undefined;
   return isId(token) ? token : undefined;
 }
 
 /** Whether the value can identify a request or its progress. */
-export function isId(value: JsonValue | undefined): value is RpcId {
+function isId(value: JsonValue | undefined): value is RpcId {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint';
 }
 

@@ -2,16 +2,7 @@ import { PassingMap } from '../../core/base/recent-map.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { McpCall, McpHandler, McpHead, McpRequest } from '../../core/ports/mcp.ts';
-import {
-  cancellation,
-  errorResponse,
-  isId,
-  messageOf,
-  paramsOf,
-  progressTokenOf,
-  type RpcId,
-  type RpcMessage,
-} from './json-rpc.ts';
+import { rpc, type RpcId, type RpcMessage } from './json-rpc.ts';
 import { headOf, MessageAnswer } from './message-answer.ts';
 
 /** Outcome of one message on its way to the server; one of them is called. */
@@ -144,7 +135,7 @@ export class MessageSession implements LinkReceiver {
     this.#posts.set(answer, post);
     for (const message of messages) {
       this.#link.send(message, this.#delivery(post), post.request);
-      if (message.method === 'notifications/cancelled') this.#cancelled(paramsOf(message)['requestId']);
+      if (message.method === 'notifications/cancelled') this.#cancelled(rpc.params(message)['requestId']);
     }
     this.#sendHeld();
     return answer;
@@ -242,7 +233,7 @@ export class MessageSession implements LinkReceiver {
       return (answer) => answerError(answer, 400, -32600, 'The id of this request belongs to a pending one');
     }
     for (const message of requests) {
-      const token = progressTokenOf(message);
+      const token = rpc.progressToken(message);
       post.waiting.set(message.id as RpcId, token);
       this.#pending.set(message.id as RpcId, post);
       if (token !== undefined) this.#byToken.set(token, post);
@@ -305,8 +296,8 @@ export class MessageSession implements LinkReceiver {
 
   #targetOf(message: RpcMessage): MessageAnswer | undefined {
     if (message.method === 'notifications/progress') {
-      const { progressToken } = paramsOf(message);
-      const post = isId(progressToken) ? this.#byToken.get(progressToken) : undefined;
+      const { progressToken } = rpc.params(message);
+      const post = rpc.isId(progressToken) ? this.#byToken.get(progressToken) : undefined;
       if (post !== undefined) return post.answer;
     }
     if (this.#listener !== undefined) return this.#listener;
@@ -316,7 +307,7 @@ export class MessageSession implements LinkReceiver {
   }
 
   #answerPing({ id }: RpcMessage): void {
-    if (id !== undefined) this.#link.send(messageOf({ jsonrpc: '2.0', id, result: {} }), nothing);
+    if (id !== undefined) this.#link.send(rpc.message({ jsonrpc: '2.0', id, result: {} }), nothing);
   }
 
   #hold(message: RpcMessage): void {
@@ -325,7 +316,7 @@ export class MessageSession implements LinkReceiver {
       this.#held.push(message);
       this.#heldLength += message.text.length;
     } else if (message.kind === 'request') {
-      const response = errorResponse(message.id as RpcId, -32603, 'The client does not listen.');
+      const response = rpc.errorResponse(message.id as RpcId, -32603, 'The client does not listen.');
       this.#link.send(response, nothing);
     }
   }
@@ -359,7 +350,7 @@ export class MessageSession implements LinkReceiver {
     const post = this.#posts.get(answer);
     if (post === undefined || post.opens) return;
     for (const id of post.waiting.keys()) {
-      this.#link.send(cancellation(id, 'The gateway waits no longer.'), nothing, post.request);
+      this.#link.send(rpc.cancellation(id, 'The gateway waits no longer.'), nothing, post.request);
     }
   }
 

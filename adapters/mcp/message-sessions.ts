@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { McpCall, McpHandler, McpRequest, McpUpstream } from '../../core/ports/mcp.ts';
-import { readMessages } from './json-rpc.ts';
+import { rpc } from './json-rpc.ts';
 import { headOf, MessageAnswer } from './message-answer.ts';
 import { answerError, type LinkReceiver, type MessageLink, MessageSession } from './message-session.ts';
-import { transportClosed } from '../transport/transport-errors.ts';
+import { transportErrors } from '../transport/transport-errors.ts';
 
 /** A kind of server, as sessions see it. */
 interface SessionServer {
@@ -42,7 +42,8 @@ export class MessageSessions implements McpUpstream {
 
   send(request: McpRequest, handler: McpHandler): McpCall {
     const { method, sessionId } = request;
-    if (this.#isClosed) return this.#refuse(request, handler, (answer) => answer.fail(transportClosed()));
+    if (this.#isClosed)
+      return this.#refuse(request, handler, (answer) => answer.fail(transportErrors.closed()));
     if (method === 'POST') return this.#post(request, handler);
     const session = sessionId === undefined ? undefined : this.#sessions.get(sessionId);
     if (session === undefined) return this.#unknown(request, handler);
@@ -54,14 +55,14 @@ export class MessageSessions implements McpUpstream {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelSweep?.();
-    for (const session of [...this.#sessions.values()]) session.ended(transportClosed());
+    for (const session of [...this.#sessions.values()]) session.ended(transportErrors.closed());
     await Promise.all(this.#closing);
     await this.#server.close();
   }
 
   #post(request: McpRequest, handler: McpHandler): McpCall {
     const { body, sessionId } = request;
-    const messages = body === null ? undefined : readMessages(body);
+    const messages = body === null ? undefined : rpc.readMessages(body);
     if (messages === undefined) {
       const text = 'The body is neither a message of JSON-RPC nor a list of 1 to 100';
       return this.#refuse(request, handler, (answer) => answerError(answer, 400, -32700, text));

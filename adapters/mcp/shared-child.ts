@@ -4,19 +4,10 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { McpRequest, McpStdioTarget } from '../../core/ports/mcp.ts';
-import {
-  cancellation,
-  changedMessage,
-  errorResponse,
-  messageOf,
-  paramsOf,
-  progressTokenOf,
-  type RpcId,
-  type RpcMessage,
-} from './json-rpc.ts';
+import { rpc, type RpcId, type RpcMessage } from './json-rpc.ts';
 import type { LinkReceiver, MessageLink } from './message-session.ts';
 import { SharedLink } from './shared-link.ts';
-import { ChildLog, childUnreachable, notReading, StartDelays, StdioChild } from './stdio-child.ts';
+import { childErrors, ChildLog, StartDelays, StdioChild } from './stdio-child.ts';
 
 /** Most sessions of one child, and most requests of all of them that it has not answered. */
 const maxSessions = 10_000;
@@ -140,17 +131,17 @@ export class ChildRun {
         `The MCP server ${peer} has ${maxRequests} pending requests, the most of a process that is shared; try later.`,
       );
     const id = ++this.#lastId;
-    const sent = changedMessage(message, { id, ...paramsAt(message, id) });
+    const sent = rpc.changed(message, { id, ...paramsAt(message, id) });
     if (sent === undefined)
       throw new GatewayError('invalid_request', 'The message is nested too deeply; send a flatter one.');
-    if (this.#child?.write(sent.text) !== true) throw notReading(peer);
+    if (this.#child?.write(sent.text) !== true) throw childErrors.notReading(peer);
     this.#requests.set(id, request);
     return id;
   }
 
   /** A request is no longer waited for. */
   cancel(id: number, reason: string): void {
-    if (this.#requests.delete(id)) this.#child?.write(cancellation(id, reason).text);
+    if (this.#requests.delete(id)) this.#child?.write(rpc.cancellation(id, reason).text);
   }
 
   async stop(): Promise<void> {
@@ -172,7 +163,7 @@ export class ChildRun {
     );
     const clientInfo = { name: 'weir', version: '1' };
     const params = { protocolVersion: ownVersion, capabilities: {}, clientInfo };
-    this.request(messageOf({ jsonrpc: '2.0', id: 0, method: 'initialize', params }), {
+    this.request(rpc.message({ jsonrpc: '2.0', id: 0, method: 'initialize', params }), {
       respond: ({ body: { result } }) => this.#greeted(isJsonObject(result) ? result : undefined),
       oversized: () => this.#giveUp('answered the handshake with too much'),
       failed: () => undefined,
@@ -183,7 +174,7 @@ export class ChildRun {
     if (result === undefined) return this.#giveUp('refused the handshake of the gateway');
     this.isGreeted = true;
     this.#cancelTimer();
-    this.#child?.write(messageOf({ jsonrpc: '2.0', method: 'notifications/initialized' }).text);
+    this.#child?.write(rpc.message({ jsonrpc: '2.0', method: 'notifications/initialized' }).text);
     this.#greet(result);
     for (const uri of this.#server.subscriptions.keys()) this.follow('resources/subscribe', uri);
   }
@@ -193,7 +184,7 @@ export class ChildRun {
     if (!this.isGreeted) return;
     const nothing = () => undefined;
     try {
-      const message = messageOf({ jsonrpc: '2.0', id: 0, method, params: { uri } });
+      const message = rpc.message({ jsonrpc: '2.0', id: 0, method, params: { uri } });
       this.request(message, { respond: nothing, oversized: nothing, failed: nothing });
     } catch (error) {
       if (!GatewayError.is(error)) throw error;
@@ -212,7 +203,9 @@ export class ChildRun {
     delays.failed(reason);
     const ended = `The MCP server ${peer} ${reason} and is started again; send the request again.`;
     this.#server.ended(this);
-    this.#over(this.isGreeted ? new GatewayError('upstream_reset', ended) : childUnreachable(peer, reason));
+    this.#over(
+      this.isGreeted ? new GatewayError('upstream_reset', ended) : childErrors.unreachable(peer, reason),
+    );
   }
 
   #over(error: GatewayError): void {
@@ -243,16 +236,16 @@ export class ChildRun {
 
   /** No client can be asked, for the child does not say for which one it works. */
   #answer(id: RpcId, method: string): void {
-    const pong = messageOf({ jsonrpc: '2.0', id, result: {} });
+    const pong = rpc.message({ jsonrpc: '2.0', id, result: {} });
     const text =
       'The process is shared by several clients, and none of them can be asked; serve it without "shared".';
-    this.#child?.write((method === 'ping' ? pong : errorResponse(id, methodNotFound, text)).text);
+    this.#child?.write((method === 'ping' ? pong : rpc.errorResponse(id, methodNotFound, text)).text);
   }
 
   /** What could tell one client of another one (log messages, unknown ones) stays here. */
   #notify(message: RpcMessage): void {
     const { method } = message;
-    const params = paramsOf(message);
+    const params = rpc.params(message);
     if (method === 'notifications/progress')
       this.#requests.get(params['progressToken'] as RpcId)?.progress?.(message);
     else if (method === 'notifications/resources/updated')
@@ -275,8 +268,8 @@ export class ChildRun {
 
 /** `params` with the gateway's progress token, and without a task, which only a client of its own could ask for. */
 function paramsAt(message: RpcMessage, progressToken: number): JsonObject {
-  const params = paramsOf(message);
-  const hasToken = progressTokenOf(message) !== undefined;
+  const params = rpc.params(message);
+  const hasToken = rpc.progressToken(message) !== undefined;
   if (!hasToken && !('task' in params)) return {};
   const { _meta: meta } = params;
   const given = Object.fromEntries(Object.entries(params).filter(([name]) => name !== 'task'));

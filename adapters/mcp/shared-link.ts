@@ -1,15 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
 import { PassingMap } from '../../core/base/recent-map.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import {
-  changedMessage,
-  errorResponse,
-  messageOf,
-  paramsOf,
-  progressTokenOf,
-  type RpcId,
-  type RpcMessage,
-} from './json-rpc.ts';
+import { rpc, type RpcId, type RpcMessage } from './json-rpc.ts';
 import type { Delivery, LinkReceiver, MessageLink } from './message-session.ts';
 import type { ChildRequest, ChildRun, SharedChild } from './shared-child.ts';
 
@@ -89,7 +81,7 @@ export class SharedLink implements MessageLink {
   }
 
   #cancel(message: RpcMessage): void {
-    const { requestId, reason } = paramsOf(message);
+    const { requestId, reason } = rpc.params(message);
     const found = this.#pending.get(requestId as RpcId);
     if (found === undefined) return;
     this.#pending.delete(requestId as RpcId);
@@ -102,7 +94,7 @@ export class SharedLink implements MessageLink {
     run?.greeting.then(
       (result) => {
         if (this.#isClosed) return;
-        const { protocolVersion: wanted } = paramsOf(message);
+        const { protocolVersion: wanted } = rpc.params(message);
         const { capabilities } = result;
         const offered = isJsonObject(capabilities) ? forAll(capabilities) : {};
         const protocolVersion = agreedVersion(wanted, result['protocolVersion']);
@@ -163,7 +155,7 @@ export class SharedLink implements MessageLink {
 
   #answered(message: RpcMessage, pending: Pending, succeeded?: () => void): ChildRequest {
     const own = message.id as RpcId;
-    const token = progressTokenOf(message);
+    const token = rpc.progressToken(message);
     return {
       respond: (response) => {
         // A child that does its work may be started again at once.
@@ -172,7 +164,7 @@ export class SharedLink implements MessageLink {
         if (!this.#isDone(own, pending)) return;
         const tooDeep = 'The response of the server is nested too deeply.';
         this.#receiver.receive(
-          changedMessage(response, { id: own }) ?? errorResponse(own, internalError, tooDeep),
+          rpc.changed(response, { id: own }) ?? rpc.errorResponse(own, internalError, tooDeep),
         );
       },
       oversized: () => {
@@ -183,7 +175,7 @@ export class SharedLink implements MessageLink {
       },
       progress: (report) => {
         if (token === undefined || this.#isPaused || this.#pending.get(own) !== pending) return;
-        const changed = changedMessage(report, { params: { ...paramsOf(report), progressToken: token } });
+        const changed = rpc.changed(report, { params: { ...rpc.params(report), progressToken: token } });
         if (changed !== undefined && !this.#isClosed) this.#receiver.receive(changed);
       },
     };
@@ -198,7 +190,7 @@ export class SharedLink implements MessageLink {
 
   /** The first session that wants to be told of a resource subscribes, the last one unsubscribes. */
   #follow(message: RpcMessage, delivery: Delivery): void {
-    const { uri } = paramsOf(message);
+    const { uri } = rpc.params(message);
     if (typeof uri !== 'string') return this.#refuse(message, invalidParams, 'The "params" have no "uri".');
     if (message.method === 'resources/unsubscribe') {
       this.#subscribed.delete(uri);
@@ -231,7 +223,8 @@ export class SharedLink implements MessageLink {
 
   #answer({ id }: RpcMessage, outcome: JsonObject): void {
     queueMicrotask(() => {
-      if (!this.#isClosed) this.#receiver.receive(messageOf({ jsonrpc: '2.0', id: id as RpcId, ...outcome }));
+      if (!this.#isClosed)
+        this.#receiver.receive(rpc.message({ jsonrpc: '2.0', id: id as RpcId, ...outcome }));
     });
   }
 }

@@ -4,7 +4,10 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { McpStdioTarget } from '../../core/ports/mcp.ts';
 import { ByteStore } from '../framing/stream-payload.ts';
-import { readMessages, type RpcId, type RpcMessage } from './json-rpc.ts';
+import { rpc, type RpcId, type RpcMessage } from './json-rpc.ts';
+
+/** Errors of a child process. */
+export const childErrors = { unreachable: childUnreachable, notReading };
 
 const LF = 0x0a;
 /** Longest message of a program: 16 MiB. */
@@ -115,7 +118,7 @@ export class StdioChild {
       this.#events.oversized(idIn(line.head, line.tail));
       return;
     }
-    const messages = readMessages(line.bytes);
+    const messages = rpc.readMessages(line.bytes);
     if (messages !== undefined) for (const message of messages) this.#events.message(message);
     else {
       const text = line.bytes.subarray(0, maxLogged * 4).toString('utf8');
@@ -385,12 +388,12 @@ export class StartDelays {
 }
 
 /** The program could not be started, or ended before it answered the handshake. */
-export function childUnreachable(name: string, reason: string): GatewayError {
+function childUnreachable(name: string, reason: string): GatewayError {
   return new GatewayError('upstream_unreachable', `The MCP server ${name} ${reason}; see the log.`);
 }
 
 /** The program does not read what it is sent. */
-export function notReading(name: string): GatewayError {
+function notReading(name: string): GatewayError {
   return new GatewayError(
     'upstream_busy',
     `The MCP server ${name} does not read what it is sent; try later.`,

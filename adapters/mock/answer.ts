@@ -1,3 +1,18 @@
+/** An error in the shape of each API. */
+export const errorOf = { openai: openaiError, anthropic: anthropicError };
+/** A frame of an event stream. */
+export const frameOf = { data: dataFrame, named: namedFrame };
+/** An answer of each form. */
+export const answerOf = { json: jsonAnswer, bytes: bytesAnswer, stream: streamAnswer };
+/** Texts of answers, and their tokens. */
+export const answerTexts = {
+  countTokens,
+  cutTokens,
+  groupTokens,
+  limit: limitText,
+  sentence: mockSentence,
+  quote,
+};
 /** Upper bound of tokens in one answer, all choices together. */
 export const maxAnswerTokens = 100_000;
 
@@ -59,7 +74,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
 };
 
 /** The body of an error answer in OpenAI's shape. */
-export function openaiError(problem: MockProblem): object {
+function openaiError(problem: MockProblem): object {
   const fallback = problem.status >= 500 ? 'server_error' : 'invalid_request_error';
   return {
     error: {
@@ -72,7 +87,7 @@ export function openaiError(problem: MockProblem): object {
 }
 
 /** The body of an error answer in Anthropic's shape. */
-export function anthropicError(problem: MockProblem): object {
+function anthropicError(problem: MockProblem): object {
   const fallback = problem.status >= 500 ? 'api_error' : 'invalid_request_error';
   return {
     type: 'error',
@@ -110,7 +125,7 @@ const jsonHeaders = ['content-type', 'application/json'];
 const streamHeaders = ['content-type', 'text/event-stream; charset=utf-8', 'cache-control', 'no-cache'];
 
 /** An answer of JSON. */
-export function jsonAnswer(value: unknown, status = 200, headers: readonly string[] = []): PlainAnswer {
+function jsonAnswer(value: unknown, status = 200, headers: readonly string[] = []): PlainAnswer {
   return {
     kind: 'plain',
     status,
@@ -120,12 +135,12 @@ export function jsonAnswer(value: unknown, status = 200, headers: readonly strin
 }
 
 /** An answer of raw bytes. */
-export function bytesAnswer(contentType: string, body: Buffer): PlainAnswer {
+function bytesAnswer(contentType: string, body: Buffer): PlainAnswer {
   return { kind: 'plain', status: 200, headers: ['content-type', contentType], body };
 }
 
 /** A streamed answer; `frames` are the events before `closing`. */
-export function streamAnswer(
+function streamAnswer(
   frames: Iterable<string>,
   ending: { readonly closing: string; readonly errorFrame: string },
 ): StreamAnswer {
@@ -133,12 +148,12 @@ export function streamAnswer(
 }
 
 /** A frame with data only, the form of OpenAI's chat stream. */
-export function dataFrame(value: unknown): string {
+function dataFrame(value: unknown): string {
   return `data: ${JSON.stringify(value)}\n\n`;
 }
 
 /** A frame with an event name, the form of Anthropic's and OpenAI's Responses streams. */
-export function namedFrame(event: string, value: unknown): string {
+function namedFrame(event: string, value: unknown): string {
   return `event: ${event}\ndata: ${JSON.stringify(value)}\n\n`;
 }
 
@@ -165,12 +180,12 @@ interface TextLimits {
 }
 
 /** Approximate token count of a text: one per four characters. */
-export function countTokens(text: string): number {
+function countTokens(text: string): number {
   return Math.ceil(text.length / 4);
 }
 
 /** The text in tokens of four characters; surrogate pairs are never split. */
-export function cutTokens(text: string): string[] {
+function cutTokens(text: string): string[] {
   const tokens: string[] = [];
   for (let start = 0; start < text.length;) {
     let end = Math.min(start + 4, text.length);
@@ -183,12 +198,12 @@ export function cutTokens(text: string): string[] {
 }
 
 /** The tokens in groups of `size`, as they are streamed. */
-export function* groupTokens(tokens: readonly string[], size: number): Generator<readonly string[]> {
+function* groupTokens(tokens: readonly string[], size: number): Generator<readonly string[]> {
   for (let start = 0; start < tokens.length; start += size) yield tokens.slice(start, start + size);
 }
 
 /** Cuts a text at its stop sequences and its longest length, repeating it first when `tokens` asks for more. */
-export function limitText(text: string, limits: TextLimits): AnswerText {
+function limitText(text: string, limits: TextLimits): AnswerText {
   const most = Math.floor(maxAnswerTokens / limits.shares);
   let whole = text;
   if (limits.tokens !== undefined) whole = stretch(text, Math.min(limits.tokens, most));
@@ -200,7 +215,7 @@ export function limitText(text: string, limits: TextLimits): AnswerText {
 }
 
 /** The sentence of the mock provider: it quotes the message, at most 500 characters of it. */
-export function mockSentence(role: 'user' | 'tool' | 'none', said: string, choice: number): string {
+function mockSentence(role: 'user' | 'tool' | 'none', said: string, choice: number): string {
   const rest = 'This answer comes from the built-in mock provider; no model was called.';
   const number = choice === 0 ? '' : ` (Choice ${choice + 1}.)`;
   if (role === 'none') return `${rest} The request holds no message of a user.${number}`;
@@ -209,7 +224,7 @@ export function mockSentence(role: 'user' | 'tool' | 'none', said: string, choic
 }
 
 /** At most 500 characters of a text, with an ellipsis where it was cut. */
-export function quote(text: string): string {
+function quote(text: string): string {
   if (text.length <= maxQuoteLength) return text;
   const unit = text.charCodeAt(maxQuoteLength - 1);
   const tearsCharacter = unit >= 0xd800 && unit <= 0xdbff;

@@ -12,7 +12,7 @@ import {
   type MockSend,
 } from './mock.test-support.ts';
 import { MockProblem } from './answer.ts';
-import { FailCounter, faultsInModel, faultWords, parseFaults } from './request.ts';
+import { FailCounter, faultRules, faultWords } from './request.ts';
 
 const streamed = (origin: string, more: object = {}): MockSend => ({
   origin,
@@ -21,13 +21,13 @@ const streamed = (origin: string, more: object = {}): MockSend => ({
 
 describe('fault words', () => {
   it('are read from texts with either separator', () => {
-    assert.deepEqual(parseFaults('latency_ms=5,status=503', 'model'), { latency_ms: 5, status: 503 });
-    assert.deepEqual(parseFaults('no_done&fail_rate=0.25&encoding=br', 'base_url'), {
+    assert.deepEqual(faultRules.parse('latency_ms=5,status=503', 'model'), { latency_ms: 5, status: 503 });
+    assert.deepEqual(faultRules.parse('no_done&fail_rate=0.25&encoding=br', 'base_url'), {
       no_done: true,
       fail_rate: 0.25,
       encoding: 'br',
     });
-    assert.deepEqual(parseFaults('', 'base_url'), {});
+    assert.deepEqual(faultRules.parse('', 'base_url'), {});
   });
 
   const wrong = [
@@ -44,7 +44,7 @@ describe('fault words', () => {
   for (const [text, message] of wrong) {
     it(`refuses ${text}`, () => {
       assert.throws(
-        () => parseFaults(text, 'model'),
+        () => faultRules.parse(text, 'model'),
         (error) => error instanceof MockProblem && error.status === 400 && message.test(error.message),
       );
     });
@@ -61,7 +61,7 @@ describe('fault words', () => {
   ] as const;
   for (const [model, expected] of models) {
     it(`finds ${JSON.stringify(expected)} in the model ${model}`, () => {
-      assert.equal(faultsInModel(model), expected);
+      assert.equal(faultRules.ofModel(model), expected);
     });
   }
 

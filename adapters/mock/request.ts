@@ -3,6 +3,27 @@ import type { FileStore, JobStore, NewId } from './stores.ts';
 import { invalid, maxAnswerTokens, MockProblem } from './answer.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 
+/** Headers that hold a credential. */
+export const secretHeaders = { areCarried: carriesSecret, masked: maskedHeaders };
+
+/** Faults that a request asks for. */
+export const faultRules = { parse: parseFaults, ofModel: faultsInModel, withoutFailures, hasFailure };
+
+/** Reads members of a request body, and refuses those of a wrong kind. */
+export const fields = {
+  member,
+  requiredText,
+  requiredModel,
+  optionalText,
+  optionalInteger,
+  optionalBoolean,
+  textList,
+  textOfContent,
+  pageLimit,
+  missing,
+  wrongType,
+};
+
 /** A received request body. */
 export interface ReceivedBody {
   /** The bytes, undefined when there are more than `maxHeldBytes`. */
@@ -39,12 +60,12 @@ export interface MockRequest {
 const secretName = /key|token|secret|password|credential|cookie|signature|(^|[-_.])auth/i;
 
 /** True for the name of a header or query parameter that may carry a credential. */
-export function carriesSecret(name: string): boolean {
+function carriesSecret(name: string): boolean {
   return secretName.test(name);
 }
 
 /** Headers by lower-case name, in order; values that may be credentials are `***`. */
-export function maskedHeaders(headers: HeaderList): [string, string][] {
+function maskedHeaders(headers: HeaderList): [string, string][] {
   const masked: [string, string][] = [];
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = (headers[i] as string).toLowerCase();
@@ -59,13 +80,13 @@ const maxModelLength = 256;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** The member, or undefined when it is missing or null (OpenAI treats the two alike). */
-export function member(body: JsonObject, name: string): unknown {
+function member(body: JsonObject, name: string): unknown {
   const value = Object.hasOwn(body, name) ? body[name] : undefined;
   return value === null ? undefined : value;
 }
 
 /** A required text; throws a 400 with its name. */
-export function requiredText(body: JsonObject, name: string): string {
+function requiredText(body: JsonObject, name: string): string {
   const value = member(body, name);
   if (value === undefined) throw missing(name);
   if (typeof value !== 'string') throw wrongType(name, 'a string', value);
@@ -73,7 +94,7 @@ export function requiredText(body: JsonObject, name: string): string {
 }
 
 /** Name of the model, which every chunk of an answer repeats: at most 256 characters, else a 400. */
-export function requiredModel(body: JsonObject): string {
+function requiredModel(body: JsonObject): string {
   const model = requiredText(body, 'model');
   if (model.length > maxModelLength) {
     throw invalid('model', `Invalid 'model': at most ${maxModelLength} characters.`);
@@ -82,12 +103,12 @@ export function requiredModel(body: JsonObject): string {
 }
 
 /** An optional text; throws a 400 for another type. */
-export function optionalText(body: JsonObject, name: string): string | undefined {
+function optionalText(body: JsonObject, name: string): string | undefined {
   return member(body, name) === undefined ? undefined : requiredText(body, name);
 }
 
 /** An integer within bounds, or undefined when it is missing; throws a 400 with its name. */
-export function optionalInteger(
+function optionalInteger(
   body: JsonObject,
   name: string,
   minimum: number,
@@ -103,7 +124,7 @@ export function optionalInteger(
 }
 
 /** Page size of a query; throws a 400 with the parameter's name. */
-export function pageLimit(
+function pageLimit(
   query: URLSearchParams,
   name: string,
   { fallback, most }: { readonly fallback: number; readonly most: number },
@@ -115,7 +136,7 @@ export function pageLimit(
 }
 
 /** A boolean, `fallback` when it is missing; throws a 400 for another type. */
-export function optionalBoolean(body: JsonObject, name: string, fallback: boolean): boolean {
+function optionalBoolean(body: JsonObject, name: string, fallback: boolean): boolean {
   const value = member(body, name);
   if (value === undefined) return fallback;
   if (typeof value !== 'boolean') throw wrongType(name, 'a boolean', value);
@@ -123,7 +144,7 @@ export function optionalBoolean(body: JsonObject, name: string, fallback: boolea
 }
 
 /** A text or a list of at most `most` texts, always as a list; throws a 400 with its name. */
-export function textList(body: JsonObject, name: string, most: number): readonly string[] {
+function textList(body: JsonObject, name: string, most: number): readonly string[] {
   const value = member(body, name);
   if (value === undefined) return [];
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];
@@ -139,7 +160,7 @@ export function textList(body: JsonObject, name: string, most: number): readonly
 }
 
 /** The text of a message's content: a string, or the text parts of a list joined by line breaks. */
-export function textOfContent(content: unknown): string {
+function textOfContent(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   const texts = content.map((part: unknown) => {
@@ -150,12 +171,12 @@ export function textOfContent(content: unknown): string {
 }
 
 /** A 400 for a missing parameter. */
-export function missing(name: string): Error {
+function missing(name: string): Error {
   return invalid(name, `Missing required parameter: '${name}'.`, 'missing_required_parameter');
 }
 
 /** A 400 for a parameter of the wrong type. */
-export function wrongType(name: string, expected: string, value: unknown): Error {
+function wrongType(name: string, expected: string, value: unknown): Error {
   const got = value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
   return invalid(
     name,
@@ -267,7 +288,7 @@ type FaultSource = 'base_url' | 'x-mock-faults' | 'model';
  * Parses `latency_ms=200,status=503` (also separated by `&`, as in a base URL's query). Throws a 400 with the known
  * faults for an unknown one, and with the allowed values for a value out of bounds.
  */
-export function parseFaults(text: string, source: FaultSource): Faults {
+function parseFaults(text: string, source: FaultSource): Faults {
   const found: Record<string, number | string | true> = {};
   for (const part of text.split(/[&,]/)) {
     const [word = '', value = ''] = splitOnce(part.trim(), '=');
@@ -282,19 +303,19 @@ export function parseFaults(text: string, source: FaultSource): Faults {
 }
 
 /** The faults in a model's name: the part after the first colon of `mock:…` or `mock-anything:…`. */
-export function faultsInModel(model: string): string {
+function faultsInModel(model: string): string {
   return modelWithFaults.exec(model)?.[1] ?? '';
 }
 
 /** The faults without those that make a request fail. */
-export function withoutFailures(faults: Faults): Faults {
+function withoutFailures(faults: Faults): Faults {
   const kept: Record<string, unknown> = { ...faults };
   for (const word of failureWords) delete kept[word];
   return kept;
 }
 
 /** True when a fault makes the request fail. */
-export function hasFailure(faults: Faults): boolean {
+function hasFailure(faults: Faults): boolean {
   return failureWords.some((word) => word !== 'retry_after' && faults[word] !== undefined);
 }
 

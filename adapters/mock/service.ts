@@ -1,47 +1,28 @@
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import {
-  anthropicError,
-  jsonAnswer,
+  answerOf,
+  errorOf,
   type MockAnswer,
   type MockDialect,
   MockProblem,
-  openaiError,
   type PlainAnswer,
 } from './answer.ts';
 import {
+  FailCounter,
+  faultRules,
+  type Faults,
   type JsonObject,
-  maskedHeaders,
   type MockContext,
   type MockRequest,
   type ReceivedBody,
-  FailCounter,
-  type Faults,
-  faultsInModel,
-  hasFailure,
-  parseFaults,
-  withoutFailures,
+  secretHeaders,
 } from './request.ts';
 import { RealtimeSession } from './endpoints/realtime.ts';
 import { answerChat } from './endpoints/chat/chat.ts';
 import { answerCompletions } from './endpoints/completions.ts';
-import { echo, getModel, listModels, modelsDialect } from './endpoints/echo.ts';
-import {
-  answerEmbeddings,
-  countGeminiTokens,
-  embedGeminiContent,
-  embedGeminiContents,
-} from './endpoints/embeddings.ts';
-import {
-  cancelJob,
-  createJob,
-  deleteFile,
-  fileContent,
-  getFile,
-  getJob,
-  listFiles,
-  listJobs,
-  uploadFile,
-} from './endpoints/files.ts';
+import { echo, models } from './endpoints/echo.ts';
+import { answerEmbeddings, gemini } from './endpoints/embeddings.ts';
+import { files, jobs } from './endpoints/files.ts';
 import { answerImages, answerSpeech } from './endpoints/media.ts';
 import { answerMessages, countMessageTokens } from './endpoints/messages.ts';
 import { answerModerations } from './endpoints/moderations.ts';
@@ -56,11 +37,11 @@ function geminiError({ status, message }: MockProblem): object {
   return { error: { code: status, message, status: wordOfStatus(status) } };
 }
 
-const errors = { openai: openaiError, anthropic: anthropicError, gemini: geminiError };
+const errors = { openai: errorOf.openai, anthropic: errorOf.anthropic, gemini: geminiError };
 
 /** An error answer in the shape of the dialect. */
 function problemAnswer(problem: MockProblem, dialect: MockDialect): PlainAnswer {
-  return jsonAnswer(errors[dialect](problem), problem.status, problem.headers);
+  return answerOf.json(errors[dialect](problem), problem.status, problem.headers);
 }
 
 const maxEchoedHeaderBytes = 8192;
@@ -168,18 +149,18 @@ export class MockService {
   #faultsOf(received: ReceivedRequest, model: string): Faults {
     const inUrl = received.origin.replace(/^mock:\??/, '');
     const inHeader = headerValue(received.headers, 'x-mock-faults') ?? '';
-    const inModel = faultsInModel(model);
+    const inModel = faultRules.ofModel(model);
     if (inUrl === '' && inHeader === '' && inModel === '') return {};
     const faults: Faults = {
-      ...parseFaults(inUrl, 'base_url'),
-      ...parseFaults(inHeader, 'x-mock-faults'),
-      ...parseFaults(inModel, 'model'),
+      ...faultRules.parse(inUrl, 'base_url'),
+      ...faultRules.parse(inHeader, 'x-mock-faults'),
+      ...faultRules.parse(inModel, 'model'),
     };
     if (faults.fail_rate === undefined) return faults;
     if (!this.#failures.next(`${inUrl}\n${inHeader}\n${inModel}`, faults.fail_rate)) {
-      return withoutFailures(faults);
+      return faultRules.withoutFailures(faults);
     }
-    return hasFailure(faults) ? faults : { ...faults, status: 500 };
+    return faultRules.hasFailure(faults) ? faults : { ...faults, status: 500 };
   }
 
   #addedHeaders(received: ReceivedRequest, faults: Faults, dialect: MockDialect): string[] {
@@ -203,7 +184,7 @@ export class MockService {
           ];
     if (faults.echo_headers !== true) return headers;
     let size = 0;
-    for (const [name, value] of maskedHeaders(received.headers)) {
+    for (const [name, value] of secretHeaders.masked(received.headers)) {
       size += name.length + value.length;
       if (size > maxEchoedHeaderBytes) break;
       headers.push(`x-mock-echo-${name}`, value);
@@ -282,25 +263,25 @@ const routes: readonly Route[] = [
   json('/responses', answerResponses),
   json('/messages', answerMessages, 'anthropic'),
   json('/messages/count_tokens', countMessageTokens, 'anthropic'),
-  json('/models/*:countTokens', countGeminiTokens, 'gemini'),
-  json('/models/*:embedContent', embedGeminiContent, 'gemini'),
-  json('/models/*:batchEmbedContents', embedGeminiContents, 'gemini'),
+  json('/models/*:countTokens', gemini.countTokens, 'gemini'),
+  json('/models/*:embedContent', gemini.embedContent, 'gemini'),
+  json('/models/*:batchEmbedContents', gemini.embedContents, 'gemini'),
   json('/rerank', answerRerank),
   json('/v2/rerank', answerRerank),
   json('/responses/input_tokens', countInputTokens),
   json('/audio/speech', answerSpeech),
   json('/images/generations', answerImages),
-  plain('GET', '/files', listFiles),
-  plain('POST', '/files', uploadFile),
-  plain('GET', '/files/*', getFile),
-  plain('DELETE', '/files/*', deleteFile),
-  plain('GET', '/files/*/content', fileContent),
-  plain('GET', '/fine_tuning/jobs', listJobs),
-  json('/fine_tuning/jobs', createJob),
-  plain('GET', '/fine_tuning/jobs/*', getJob),
-  plain('POST', '/fine_tuning/jobs/*/cancel', cancelJob),
-  plain('GET', '/models', listModels),
-  plain('GET', '/models/**', getModel),
+  plain('GET', '/files', files.list),
+  plain('POST', '/files', files.upload),
+  plain('GET', '/files/*', files.get),
+  plain('DELETE', '/files/*', files.delete),
+  plain('GET', '/files/*/content', files.content),
+  plain('GET', '/fine_tuning/jobs', jobs.list),
+  json('/fine_tuning/jobs', jobs.create),
+  plain('GET', '/fine_tuning/jobs/*', jobs.get),
+  plain('POST', '/fine_tuning/jobs/*/cancel', jobs.cancel),
+  plain('GET', '/models', models.list),
+  plain('GET', '/models/**', models.get),
 ];
 
 /** Routes of providers that the mock provider does not simulate: each path with everything below it. */
@@ -352,8 +333,8 @@ function findRoute(method: string, path: string, headers: HeaderList): FoundRout
     const params = match(route.pattern, segments);
     if (params === undefined) continue;
     if (route.method === wanted) {
-      const isOfModels = route.answer === listModels || route.answer === getModel;
-      return { ...route, params, dialect: isOfModels ? modelsDialect({ path, headers }) : route.dialect };
+      const isOfModels = route.answer === models.list || route.answer === models.get;
+      return { ...route, params, dialect: isOfModels ? models.dialect({ path, headers }) : route.dialect };
     }
     allowed.push(route.method);
     dialect = route.dialect;

@@ -16,14 +16,11 @@ import {
 } from '../../core/ports/prices.ts';
 import {
   type ExactPrice,
-  findModelPrices,
   type ModelPrices,
+  modelPrices,
   type OwnModelPrices,
-  ownPricesFinder,
   type PriceList,
   type TokenPrice,
-  integrationPrices,
-  plainPrice,
 } from './model-prices.ts';
 import { calcPrice } from '@pydantic/genai-prices';
 
@@ -45,12 +42,12 @@ const mockPrices: ModelPrices = [
   {
     applies: () => true,
     list: {
-      input: plainPrice(0.15),
-      cacheRead: plainPrice(0.075),
+      input: modelPrices.plain(0.15),
+      cacheRead: modelPrices.plain(0.075),
       cacheWrite: undefined,
       inputAudio: undefined,
       cacheAudioRead: undefined,
-      output: plainPrice(0.6),
+      output: modelPrices.plain(0.6),
       outputAudio: undefined,
       reasoning: undefined,
       request: 0n,
@@ -132,7 +129,7 @@ export function createPrices({
     if (price === undefined) return undefined;
     let list = lists.get(price);
     if (list === undefined)
-      lists.set(price, (list = integrationPrices(price.requestToken, price.responseToken)));
+      lists.set(price, (list = modelPrices.ofIntegration(price.requestToken, price.responseToken)));
     return list;
   };
   const chosen = (provider: string | PricedModels, model: string, at: number): ChosenPrices => {
@@ -236,7 +233,7 @@ function rememberedPrices(
   log: Log,
   own: readonly OwnPrice[],
 ): (provider: string, model: string) => KnownModel | undefined {
-  const findOwn = ownPricesFinder(own);
+  const findOwn = modelPrices.ownFinder(own);
   const remembered = new Map<string, KnownModel | null>();
   return (provider, model) => {
     const key = `${provider}\n${model}`;
@@ -275,7 +272,7 @@ function priceName(provider: string): string {
 function lookUp(log: Log, provider: string, model: string): ModelPrices | undefined {
   if (provider === 'mock') return mockPrices;
   try {
-    const prices = findModelPrices(priceName(provider), model);
+    const prices = modelPrices.find(priceName(provider), model);
     if (prices === undefined) log.debug('no price is known for this model', { provider, model });
     return prices;
   } catch (error) {

@@ -1,6 +1,14 @@
 import { calcPrice, type ConditionalPrice, type ModelPrice } from '@pydantic/genai-prices';
 import type { OwnPrice } from '../../core/ports/prices.ts';
 
+/** Finds the prices of a model. */
+export const modelPrices = {
+  find: findModelPrices,
+  plain: plainPrice,
+  ownFinder: ownPricesFinder,
+  ofIntegration: integrationPrices,
+};
+
 /** A price as a whole number of 10⁻¹⁸ dollars per token, that is 10⁻¹² dollars per million tokens. */
 export type ExactPrice = bigint;
 
@@ -59,7 +67,7 @@ const dayMs = 86_400_000;
  * The prices of a model in the data of genai-prices, or undefined when it lists none. `provider` is an id of that data.
  * Throws when this version does not support the data.
  */
-export function findModelPrices(provider: string, model: string): ModelPrices | undefined {
+function findModelPrices(provider: string, model: string): ModelPrices | undefined {
   // An empty usage costs nothing; the call only matches the name to a model.
   const found = calcPrice({}, model, { providerId: provider });
   if (found === null || found.provider.id !== provider) return undefined;
@@ -104,7 +112,7 @@ function tokenPrice(price: ModelPrice[string]): TokenPrice | undefined {
 }
 
 /** One price for all input sizes. `dollars` per million tokens. */
-export function plainPrice(dollars: number): TokenPrice {
+function plainPrice(dollars: number): TokenPrice {
   const base = exactPrice(dollars);
   return { base, picos: picosPerUnit(base), tiers: [] };
 }
@@ -147,7 +155,7 @@ interface Entry {
 }
 
 /** Finds the configuration's data of a model, by kind of provider and name; undefined without any. */
-export function ownPricesFinder(
+function ownPricesFinder(
   own: readonly OwnPrice[],
 ): (provider: string, model: string) => OwnModelPrices | undefined {
   if (own.length === 0) return () => undefined;
@@ -219,7 +227,7 @@ function order(a: number, b: number): number {
 }
 
 /** Price list of a model with only these prices: US dollars per request token and per response token. */
-export function integrationPrices(requestToken: number, responseToken: number): PriceList {
+function integrationPrices(requestToken: number, responseToken: number): PriceList {
   return {
     input: perToken(requestToken),
     cacheRead: undefined,

@@ -2,17 +2,20 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import type { Usage } from '../../core/dialects/usage.ts';
-import { plainPrice, type PriceList, type TokenPrice } from './model-prices.ts';
+import { modelPrices, type PriceList, type TokenPrice } from './model-prices.ts';
 import { tokenCost, formatAmount } from './genai-prices.ts';
 
 const prices: PriceList = {
-  input: { ...plainPrice(0.15), tiers: [{ above: 1000, price: plainPrice(0.3).base, picos: 300_000 }] },
-  cacheRead: plainPrice(0.075),
-  cacheWrite: plainPrice(0.1875),
-  inputAudio: plainPrice(40),
+  input: {
+    ...modelPrices.plain(0.15),
+    tiers: [{ above: 1000, price: modelPrices.plain(0.3).base, picos: 300_000 }],
+  },
+  cacheRead: modelPrices.plain(0.075),
+  cacheWrite: modelPrices.plain(0.1875),
+  inputAudio: modelPrices.plain(40),
   cacheAudioRead: undefined,
-  output: plainPrice(0.6),
-  outputAudio: plainPrice(80),
+  output: modelPrices.plain(0.6),
+  outputAudio: modelPrices.plain(80),
   reasoning: undefined,
   request: 0n,
   requestPicos: 0,

@@ -12,15 +12,13 @@ import {
   type SecretSources,
 } from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
-import { credentialsFailed, fieldProblem, type TokenStep } from '../credentials/credential-context.ts';
+import { credentialField, credentialsFailed, type TokenStep } from '../credentials/credential-context.ts';
 import { createHttpTokenFetch } from '../credentials/http-token-fetch.ts';
 import {
-  createVaultSource,
-  createAwsSource,
-  createAzureSource,
   ReadFailure,
   refusedFailure,
   type SecretSource,
+  secretSources,
   type SourceContext,
   type SourceRules,
 } from './manager-sources.ts';
@@ -37,7 +35,7 @@ function createFileSource({ secretPath }: SecretQuestion, { rules }: SourceConte
   const folder = folderOf(rules.sources);
   const segments = secretPath.split('/');
   if (segments.some((one) => one === '' || one === '.' || one === '..' || /[\\\0]/.test(one))) {
-    throw fieldProblem(
+    throw credentialField.problem(
       'secret_path',
       'must be the path of a file below security.secret_sources.folder, such as "team/openai".',
     );
@@ -52,7 +50,7 @@ function createFileSource({ secretPath }: SecretQuestion, { rules }: SourceConte
 
 function folderOf({ folder }: SecretSources): string {
   if (folder !== '') return folder;
-  throw fieldProblem(
+  throw credentialField.problem(
     'manager_type',
     'is "file", and the operator lets no file be read: see security.secret_sources.folder.',
   );
@@ -109,13 +107,13 @@ function createEnvironmentSource(
 
 function requireReadable(name: string, { environment_prefix: prefix }: SecretSources): void {
   if (prefix === '') {
-    throw fieldProblem(
+    throw credentialField.problem(
       'manager_type',
       'is "environment", and the operator lets no variable be read: see security.secret_sources.environment_prefix.',
     );
   }
   if (name.startsWith(prefix) && !name.startsWith(ownPrefix) && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return;
-  throw fieldProblem(
+  throw credentialField.problem(
     'secret_path',
     `must be the name of a variable that begins with "${prefix}" (security.secret_sources.environment_prefix)${ownPrefix.startsWith(prefix) || prefix.startsWith(ownPrefix) ? `, and not with "${ownPrefix}"` : ''}.`,
   );
@@ -143,9 +141,9 @@ interface SecretStore {
 }
 
 const makers: Readonly<Record<SecretQuestion['managerType'], SourceMaker>> = {
-  aws_sm: createAwsSource,
-  azure_kv: createAzureSource,
-  hashicorp_vault: createVaultSource,
+  aws_sm: secretSources.aws,
+  azure_kv: secretSources.azure,
+  hashicorp_vault: secretSources.vault,
   environment: createEnvironmentSource,
   file: createFileSource,
 };
@@ -189,7 +187,7 @@ class ConfiguredManagers implements SecretManagers {
       if (!GatewayError.is(error) || error.code !== 'invalid_request') throw error;
       const { param, message } = error;
       const field = param === 'secret_path' || param === 'manager_type' ? param : `auth_config/${param}`;
-      const named = fieldProblem(param ?? '', '').message;
+      const named = credentialField.problem(param ?? '', '').message;
       return {
         path: `/${field}`,
         message: message.startsWith(named) ? message.slice(named.length) : message,

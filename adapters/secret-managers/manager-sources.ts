@@ -4,18 +4,18 @@ import type { CredentialFactory } from '../../core/ports/credentials.ts';
 import type { SecretQuestion, SecretSources } from '../../core/ports/secret-managers.ts';
 import type { GuardedFetch } from '../../core/ports/transport.ts';
 import {
-  fieldOf,
-  fieldProblem,
-  requireField,
-  type TokenFetch,
-  type TokenStep,
-  endpointOf,
+  credentialField,
   credentialsFailed,
+  type TokenFetch,
   type TokenRequest,
+  type TokenStep,
   tokenTimeoutMs,
 } from '../credentials/credential-context.ts';
 import { asArray, asCount, asObject, asText, parseObject } from '../dialects/json-reading.ts';
 import { readFile } from 'node:fs/promises';
+
+/** Opens a source of secrets, by kind of manager. */
+export const secretSources = { vault: createVaultSource, azure: createAzureSource, aws: createAwsSource };
 
 /** Longest answer of a manager: 1 MiB. */
 const maxAnswerBytes = 1_048_576;
@@ -130,9 +130,9 @@ function managerAddress(field: string, text: string, trustedHosts: TrustedHosts)
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isPlain =
     url !== undefined && url.username === '' && url.password === '' && url.search === '' && url.hash === '';
-  if (!isPlain) throw fieldProblem(field, 'is no address such as "https://vault.example.com".');
+  if (!isPlain) throw credentialField.problem(field, 'is no address such as "https://vault.example.com".');
   if (url.protocol === 'https:' || (url.protocol === 'http:' && trustedHosts.has(url))) return url;
-  throw fieldProblem(
+  throw credentialField.problem(
     field,
     'must begin with https://: a secret comes from there. Only hosts of security.trusted_hosts may be asked over http.',
   );
@@ -147,7 +147,7 @@ function urlBelow({ origin, pathname }: URL, path: string): string {
 /** Throws `invalid_request` unless the operator allows references to use the identity of the machine. */
 function requireMachine({ machine_identity: isAllowed }: SecretSources, field: string, what: string): void {
   if (isAllowed) return;
-  throw fieldProblem(
+  throw credentialField.problem(
     field,
     `asks for ${what}: the operator allows that with security.secret_sources.machine_identity. Give credentials of your own.`,
   );
@@ -176,24 +176,32 @@ interface VaultAsking {
 
 /** The login of `vault_auth_type`: `token`, `approle`, `kubernetes`. Throws `invalid_request` for missing fields. */
 function createVaultLogin(vault: URL, auth: SecretQuestion['auth'], context: SourceContext): VaultLogin {
-  const type = fieldOf(auth, 'vault_auth_type') ?? 'token';
+  const type = credentialField.of(auth, 'vault_auth_type') ?? 'token';
   if (type === 'token') {
-    const token = requireField(auth, 'vault_token', 'vault_auth_type "token" sends it.');
+    const token = credentialField.require(auth, 'vault_token', 'vault_auth_type "token" sends it.');
     return {
       secrets: [token],
       token: (_, isRefused = false) => Promise.resolve(isRefused ? undefined : token),
     };
   }
   if (type === 'approle') {
-    const roleId = requireField(auth, 'vault_role_id', 'vault_auth_type "approle" logs in with it.');
-    const secretId = requireField(auth, 'vault_secret_id', 'vault_auth_type "approle" logs in with it.');
+    const roleId = credentialField.require(
+      auth,
+      'vault_role_id',
+      'vault_auth_type "approle" logs in with it.',
+    );
+    const secretId = credentialField.require(
+      auth,
+      'vault_secret_id',
+      'vault_auth_type "approle" logs in with it.',
+    );
     const form = { role_id: roleId, secret_id: secretId };
     return new LeasedToken(urlBelow(vault, 'v1/auth/approle/login'), [secretId], context, () =>
       Promise.resolve(form),
     );
   }
   requireMachine(context.rules.sources, 'vault_auth_type', 'the service account of this machine');
-  const role = requireField(auth, 'vault_role', 'vault_auth_type "kubernetes" logs in as it.');
+  const role = credentialField.require(auth, 'vault_role', 'vault_auth_type "kubernetes" logs in as it.');
   return new LeasedToken(urlBelow(vault, 'v1/auth/kubernetes/login'), [], context, async (step) => ({
     role,
     jwt: await readServiceAccount(step),
@@ -263,18 +271,16 @@ const wantsData = /versioned K\/V/i;
  * A secret of HashiCorp Vault, engine KV in both versions: `secret_path` starts with the mount (`secret/team/openai`;
  * for version 2 `secret/data/team/openai` means the same). Its text is the JSON of all its members.
  */
-export function createVaultSource(
-  { auth, secretPath }: SecretQuestion,
-  context: SourceContext,
-): SecretSource {
-  const address = requireField(auth, 'vault_addr', 'it is the address of the vault.');
+function createVaultSource({ auth, secretPath }: SecretQuestion, context: SourceContext): SecretSource {
+  const address = credentialField.require(auth, 'vault_addr', 'it is the address of the vault.');
   const vault = managerAddress('vault_addr', address, context.rules.trustedHosts);
   const path = secretPath.replace(/^\/+|\/+$/g, '').replace(/^v1\//, '');
   const isPath = path.split('/').every((segment) => segment !== '' && segment !== '.' && segment !== '..');
-  if (!isPath) throw fieldProblem('secret_path', 'is no path of a vault, such as "secret/team/openai".');
-  const namespace = fieldOf(auth, 'vault_namespace');
+  if (!isPath)
+    throw credentialField.problem('secret_path', 'is no path of a vault, such as "secret/team/openai".');
+  const namespace = credentialField.of(auth, 'vault_namespace');
   if (namespace !== undefined && !/^[\x21-\x7e]+$/.test(namespace)) {
-    throw fieldProblem('vault_namespace', 'is no name of a namespace.');
+    throw credentialField.problem('vault_namespace', 'is no name of a namespace.');
   }
   const login = createVaultLogin(vault, auth, context);
   return new VaultSource({ vault, path, namespace, login });
@@ -349,19 +355,19 @@ const apiVersion = '7.4';
 const vaultDomains = ['vault.azure.net', 'vault.azure.cn', 'vault.usgovcloudapi.net'];
 
 /** A secret of Azure Key Vault: `secret_path` is its name, or `name/version`. */
-export function createAzureSource(
-  { auth, secretPath }: SecretQuestion,
-  context: SourceContext,
-): SecretSource {
+function createAzureSource({ auth, secretPath }: SecretQuestion, context: SourceContext): SecretSource {
   const { rules, credentials } = context;
-  const address = requireField(auth, 'azure_vault_url', 'it is the address of the vault.');
+  const address = credentialField.require(auth, 'azure_vault_url', 'it is the address of the vault.');
   const vault = managerAddress('azure_vault_url', address, rules.trustedHosts);
   const domain = vaultDomains.find((one) => vault.hostname.endsWith(`.${one}`));
   if (domain === undefined && !rules.trustedHosts.has(vault)) {
-    throw fieldProblem('azure_vault_url', `is no vault such as "https://name.${vaultDomains[0]}".`);
+    throw credentialField.problem(
+      'azure_vault_url',
+      `is no vault such as "https://name.${vaultDomains[0]}".`,
+    );
   }
   if (!/^[0-9A-Za-z-]{1,127}(\/[0-9A-Za-z]{1,64})?$/.test(secretPath)) {
-    throw fieldProblem('secret_path', 'is no name of a secret in a key vault, nor name/version.');
+    throw credentialField.problem('secret_path', 'is no name of a secret in a key vault, nor name/version.');
   }
   const mode = modeOf(auth, context);
   const bearer = credentials.create(
@@ -395,7 +401,7 @@ function modeOf(
   auth: SecretQuestion['auth'],
   { rules, environment }: SourceContext,
 ): 'entra' | 'managed' | 'workload' {
-  const named = fieldOf(auth, 'azure_auth_mode') ?? 'entra';
+  const named = credentialField.of(auth, 'azure_auth_mode') ?? 'entra';
   if (named === 'entra') return named;
   requireMachine(rules.sources, 'azure_auth_mode', 'the identity of this machine');
   if (named === 'managed') return named;
@@ -424,21 +430,22 @@ const busy = /Throttl|TooManyRequests|RequestLimitExceeded|InternalService|Servi
  * A secret of AWS Secrets Manager, by name or ARN (GetSecretValue, the current version).
  * `AWS_ENDPOINT_URL_SECRETS_MANAGER` sets another endpoint.
  */
-export function createAwsSource({ auth, secretPath }: SecretQuestion, context: SourceContext): SecretSource {
+function createAwsSource({ auth, secretPath }: SecretQuestion, context: SourceContext): SecretSource {
   const machineIdentity = !hasOwnKeys(auth);
   if (machineIdentity) requireMachine(context.rules.sources, 'aws_auth_type', 'the AWS keys of this machine');
   const { environment } = context;
   const ambient = machineIdentity ? environment.AWS_REGION || environment.AWS_DEFAULT_REGION : undefined;
-  const region = fieldOf(auth, 'aws_region') ?? ambient;
-  if (region === undefined) throw fieldProblem('aws_region', 'is missing: name one, such as "us-east-1".');
-  const type = fieldOf(auth, 'aws_auth_type') === 'assumedRole' ? 'assumedRole' : 'accessKey';
+  const region = credentialField.of(auth, 'aws_region') ?? ambient;
+  if (region === undefined)
+    throw credentialField.problem('aws_region', 'is missing: name one, such as "us-east-1".');
+  const type = credentialField.of(auth, 'aws_auth_type') === 'assumedRole' ? 'assumedRole' : 'accessKey';
   const credentials = context.credentials.create(
     'sigv4',
     { ...auth, aws_auth_type: type, aws_region: region, aws_service: 'secretsmanager' },
     { machineIdentity },
   );
   const standard = `https://secretsmanager.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
-  const endpoint = endpointOf(context, 'AWS_ENDPOINT_URL_SECRETS_MANAGER', standard);
+  const endpoint = credentialField.endpoint(context, 'AWS_ENDPOINT_URL_SECRETS_MANAGER', standard);
   const { origin, host } = new URL(endpoint);
   const body = JSON.stringify({ SecretId: secretPath });
   const step: TokenStep = {
@@ -465,7 +472,7 @@ export function createAwsSource({ auth, secretPath }: SecretQuestion, context: S
 }
 
 function hasOwnKeys(auth: SecretQuestion['auth']): boolean {
-  return fieldOf(auth, 'aws_access_key_id') !== undefined;
+  return credentialField.of(auth, 'aws_access_key_id') !== undefined;
 }
 
 function valueOfAws({ status, body }: ManagerAnswer, host: string, step: TokenStep): string {

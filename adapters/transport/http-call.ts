@@ -8,14 +8,7 @@ import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/
 import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { Connection } from './connection.ts';
 import type { OriginPool } from './origin-pool.ts';
-import {
-  answerTimedOut,
-  bodyBroken,
-  type CallPhase,
-  connectTimedOut,
-  transportClosed,
-  transportError,
-} from './transport-errors.ts';
+import { type CallPhase, transportErrors } from './transport-errors.ts';
 
 /**
  * A request body in transmission: forwards `source` with its back-pressure and never destroys it.
@@ -237,7 +230,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
   }
 
   #fail(cause: unknown): void {
-    const error = transportError(cause, this.#place());
+    const error = transportErrors.of(cause, this.#place());
     if (error.code === 'internal') {
       this.#environment.log.error('an answer could not be processed', {
         peer: this.#pool.peer,
@@ -279,7 +272,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
     this.#request = null;
     if (this.#phase === 'done' || request === null) return;
     if (this.#pool.closed) {
-      this.#finish(transportClosed(), false);
+      this.#finish(transportErrors.closed(), false);
       return;
     }
     const { method, path, headers, body } = request;
@@ -298,7 +291,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
   }
 
   #stream(source: Readable): Readable {
-    const body = new RequestBody(source, (cause) => this.#finish(bodyBroken(cause), false));
+    const body = new RequestBody(source, (cause) => this.#finish(transportErrors.bodyBroken(cause), false));
     // The server's timeout starts when it has the whole request.
     body.once('end', () => {
       if (this.#phase === 'head') this.#deadline.refresh();
@@ -311,15 +304,16 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
   #timedOut(): void {
     switch (this.#phase) {
       case 'connecting':
-        this.#finish(connectTimedOut(this.#pool.peer, this.#connectTimeoutMs), false);
+        this.#finish(transportErrors.connectTimedOut(this.#pool.peer, this.#connectTimeoutMs), false);
         return;
       case 'head':
         if (this.#uploading()) this.#deadline.set(this.#headTimeoutMs);
-        else this.#finish(answerTimedOut(this.#place(), this.#headTimeoutMs), false);
+        else this.#finish(transportErrors.answerTimedOut(this.#place(), this.#headTimeoutMs), false);
         return;
       case 'body':
         // While the reader is slow there is no timeout for the server; `resume` restarts it.
-        if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#idleTimeoutMs), false);
+        if (!this.#paused)
+          this.#finish(transportErrors.answerTimedOut(this.#place(), this.#idleTimeoutMs), false);
         return;
       case 'draining':
       case 'done':

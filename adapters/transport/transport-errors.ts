@@ -1,6 +1,15 @@
 import { errors } from 'undici';
 import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 
+/** Errors of a call to a provider, by cause. */
+export const transportErrors = {
+  of: transportError,
+  connectTimedOut,
+  answerTimedOut,
+  closed: transportClosed,
+  bodyBroken,
+};
+
 /** Progress of a call. `draining`: the answer is complete, but its reader has not taken all of it. */
 export type CallPhase = 'connecting' | 'head' | 'body' | 'draining' | 'done';
 
@@ -38,7 +47,7 @@ const tlsCode = /^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|H
  * The caller's error for a failure of the network or of undici. A `GatewayError` is returned unchanged; an error of
  * another source becomes `internal`.
  */
-export function transportError(cause: unknown, place: FailurePlace): GatewayError {
+function transportError(cause: unknown, place: FailurePlace): GatewayError {
   if (GatewayError.is(cause)) return cause;
   const code = errorCode(cause);
   const text = messageOf(cause);
@@ -58,7 +67,7 @@ export function transportError(cause: unknown, place: FailurePlace): GatewayErro
 }
 
 /** No connection within the timeout of the request. */
-export function connectTimedOut(peer: string, timeoutMs: number): GatewayError {
+function connectTimedOut(peer: string, timeoutMs: number): GatewayError {
   return new GatewayError(
     'upstream_unreachable',
     `cannot connect to ${peer}: no connection within ${timeoutMs} ms; check base_url, firewalls and the route to this host`,
@@ -66,7 +75,7 @@ export function connectTimedOut(peer: string, timeoutMs: number): GatewayError {
 }
 
 /** The head of the answer, or its next bytes, did not arrive in time. */
-export function answerTimedOut(place: FailurePlace, timeoutMs: number): GatewayError {
+function answerTimedOut(place: FailurePlace, timeoutMs: number): GatewayError {
   const message =
     place.phase === 'head'
       ? `${place.peer} sent no answer within ${timeoutMs} ms (head timeout); raise the timeout or ask for less`
@@ -75,12 +84,12 @@ export function answerTimedOut(place: FailurePlace, timeoutMs: number): GatewayE
 }
 
 /** The transport is closed. */
-export function transportClosed(): GatewayError {
+function transportClosed(): GatewayError {
   return new GatewayError('shutting_down', 'the gateway is shutting down; send the request again');
 }
 
 /** The body that the client was sending stopped before its end. */
-export function bodyBroken(cause: Error | undefined): GatewayError {
+function bodyBroken(cause: Error | undefined): GatewayError {
   if (GatewayError.is(cause)) return cause;
   return new GatewayError(
     'client_closed',

@@ -15,13 +15,7 @@ import { type AddressGuard, createAddressGuard, type Resolve } from '../addresse
 import { HttpCall, type HttpCallEnvironment, toHeaderList, wireHeaders } from './http-call.ts';
 import { type Connection, TlsSessions } from './connection.ts';
 import { OriginPool, type PoolOwner } from './origin-pool.ts';
-import {
-  answerTimedOut,
-  connectTimedOut,
-  type FailurePlace,
-  transportClosed,
-  transportError,
-} from './transport-errors.ts';
+import { type FailurePlace, transportErrors } from './transport-errors.ts';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { HeaderList } from '../../core/ports/header-list.ts';
@@ -141,14 +135,14 @@ class PooledTransport implements UndiciTransport, PoolOwner {
 
   async #closeAll(): Promise<void> {
     this.#metrics.dispose();
-    for (const pool of this.#allPools()) pool.close(transportClosed());
+    for (const pool of this.#allPools()) pool.close(transportErrors.closed());
     // Sockets of calls that have just ended are no longer in a pool, but may still be closing.
     if (this.#sockets > 0) await new Promise<void>((resolve) => (this.#lastClosed = resolve));
   }
 
   /** The pool for one more call, or the error that there is none. */
   #admit(request: UpstreamRequest): OriginPool | GatewayError {
-    if (this.#closing !== undefined) return transportClosed();
+    if (this.#closing !== undefined) return transportErrors.closed();
     const guard = request.guarded === true ? this.#guard : undefined;
     const pool = this.#poolsOf(guard).get(request.origin) ?? this.#open(request.origin, guard);
     if (!(pool instanceof OriginPool)) return pool;
@@ -180,7 +174,7 @@ class PooledTransport implements UndiciTransport, PoolOwner {
       pools.set(origin, pool);
       return pool;
     } catch (cause) {
-      return transportError(cause, { peer: origin, phase: 'connecting', receivedBytes: 0 });
+      return transportErrors.of(cause, { peer: origin, phase: 'connecting', receivedBytes: 0 });
     }
   }
 
@@ -192,7 +186,7 @@ class PooledTransport implements UndiciTransport, PoolOwner {
     }
     if (oldest === undefined) return false;
     pools.delete(oldest.key);
-    oldest.close(transportClosed());
+    oldest.close(transportErrors.closed());
     this.#log.debug('closed the connections of an idle origin to make room for another', {
       origin: oldest.key,
     });
@@ -374,13 +368,17 @@ class HttpUpgrade implements UpgradeCall, UpstreamCall, Dispatcher.DispatchHandl
 
   onError(cause: unknown): void {
     if (this.#phase === 'open' || this.#phase === 'done') return;
-    this.#fail(transportError(cause, this.#place()));
+    this.#fail(transportErrors.of(cause, this.#place()));
   }
 
   #timedOut(): void {
     const { connectTimeoutMs, headTimeoutMs, idleTimeoutMs } = this.#request;
-    if (this.#phase === 'connecting') this.#fail(connectTimedOut(this.#pool.peer, connectTimeoutMs));
-    else this.#fail(answerTimedOut(this.#place(), this.#phase === 'head' ? headTimeoutMs : idleTimeoutMs));
+    if (this.#phase === 'connecting')
+      this.#fail(transportErrors.connectTimedOut(this.#pool.peer, connectTimeoutMs));
+    else
+      this.#fail(
+        transportErrors.answerTimedOut(this.#place(), this.#phase === 'head' ? headTimeoutMs : idleTimeoutMs),
+      );
   }
 
   #place(): FailurePlace {

@@ -2,13 +2,9 @@
 import { Readable } from 'node:stream';
 import { RequestBody } from '../../adapters/transport/http-call.ts';
 import {
-  answerTimedOut,
-  bodyBroken,
-  connectTimedOut,
-  transportClosed,
-  transportError,
   type CallPhase,
   type FailurePlace,
+  transportErrors,
 } from '../../adapters/transport/transport-errors.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
@@ -85,14 +81,14 @@ class PlayedTransport implements ScriptedTransport {
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
     const call = new ScriptedCall(this, request, handler, this.next(request.origin));
     this.calls.push(call);
-    if (this.closed) queueMicrotask(() => call.abort(transportClosed()));
+    if (this.closed) queueMicrotask(() => call.abort(transportErrors.closed()));
     else call.start();
     return call;
   }
 
   close(): Promise<void> {
     this.closed = true;
-    for (const call of this.calls) call.abort(transportClosed());
+    for (const call of this.calls) call.abort(transportErrors.closed());
     return Promise.resolve();
   }
 
@@ -183,7 +179,7 @@ class ScriptedCall implements UpstreamCall, ScriptedCallRecord {
       this.play();
       return;
     }
-    const upload = new RequestBody(body, (cause) => this.finish(bodyBroken(cause), false));
+    const upload = new RequestBody(body, (cause) => this.finish(transportErrors.bodyBroken(cause), false));
     this.upload = upload;
     upload.on('error', () => undefined);
     upload.on('data', (chunk: Buffer) => (this.body = Buffer.concat([this.body, chunk])));
@@ -268,7 +264,7 @@ class ScriptedCall implements UpstreamCall, ScriptedCallRecord {
       run();
     } catch (cause) {
       this.transport.thrown.push(cause);
-      this.finish(transportError(cause, this.place()), false);
+      this.finish(transportErrors.of(cause, this.place()), false);
     } finally {
       this.transport.depth -= 1;
     }
@@ -276,7 +272,7 @@ class ScriptedCall implements UpstreamCall, ScriptedCallRecord {
 
   private broken(cause: Error): void {
     const stale = this.phase === 'head' && this.scene.reused === true;
-    this.finish(transportError(cause, this.place()), stale);
+    this.finish(transportErrors.of(cause, this.place()), stale);
   }
 
   /** One limit at a time, as long as the present phase allows; 0 is none. */
@@ -288,12 +284,12 @@ class ScriptedCall implements UpstreamCall, ScriptedCallRecord {
   private timedOut(): void {
     const { connectTimeoutMs, headTimeoutMs, idleTimeoutMs } = this.request;
     if (this.phase === 'connecting') {
-      this.finish(connectTimedOut(this.place().peer, connectTimeoutMs), false);
+      this.finish(transportErrors.connectTimedOut(this.place().peer, connectTimeoutMs), false);
     } else if (this.phase === 'head') {
       if (this.uploading()) this.limit(headTimeoutMs);
-      else this.finish(answerTimedOut(this.place(), headTimeoutMs), false);
+      else this.finish(transportErrors.answerTimedOut(this.place(), headTimeoutMs), false);
     } else if (this.phase === 'body' && !this.paused) {
-      this.finish(answerTimedOut(this.place(), idleTimeoutMs), false);
+      this.finish(transportErrors.answerTimedOut(this.place(), idleTimeoutMs), false);
     }
   }
 

@@ -2,6 +2,9 @@ import type { Finish, FinishReason } from '../../../core/dialects/canonical/chat
 import { asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 
+/** Usage, to and from its members. */
+export const anthropicUsage = { encode: encodeAnthropicUsage, decode: decodeAnthropicUsage };
+
 export const calls = ['tool_use', 'server_tool_use', 'mcp_tool_use'];
 
 const tiers: Readonly<Record<string, string>> = {
@@ -15,7 +18,7 @@ const tiers: Readonly<Record<string, string>> = {
  * An Anthropic `usage` object: `input_tokens` exclude tokens read from and written to the cache. `details` are members
  * that only this wire has (`server_tool_use`, `cache_creation` …); counts override them.
  */
-export function encodeAnthropicUsage(
+function encodeAnthropicUsage(
   usage: Usage | undefined,
   details: JsonObject = {},
   serviceTier?: string,
@@ -81,7 +84,7 @@ export function stopReasonOf(finish: Finish, { hasCall, hasRefusal }: MessageTra
  * Reads an Anthropic `usage` object. Its `input_tokens` exclude tokens read from and written to the cache, so the
  * prompt is the sum of the three. Undefined when it counts no tokens.
  */
-export function decodeAnthropicUsage(value: unknown): Usage | undefined {
+function decodeAnthropicUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
   const input = asCount(usage?.input_tokens);
   const output = asCount(usage?.output_tokens);

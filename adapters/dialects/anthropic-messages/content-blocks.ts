@@ -16,6 +16,20 @@ import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } f
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 
+/** Citations, to and from the standard form. */
+export const blockCitation = { decode: decodeCitation, encode: encodeCitation };
+
+/** Content blocks, to and from parts of the standard form. */
+export const contentBlock = {
+  common: commonOf,
+  addCommon,
+  ownExtras,
+  decode: decodeBlock,
+  list: contentBlocks,
+  encodeText,
+  encodeToolUse,
+};
+
 const imageMembers = new Set(['type', 'source']);
 const documentMembers = new Set(['type', 'source', 'title', 'context', 'citations']);
 const documentMembersButSource = new Set(['type', 'title', 'context', 'citations']);
@@ -91,7 +105,7 @@ function textOfBlocks(content: unknown): string | undefined {
 export const dialectName = 'anthropic-messages' satisfies DialectName;
 
 /** Extras that only this wire has, of any value that may carry extras. */
-export function ownExtras(value: { readonly extras?: Extras | undefined }): JsonObject {
+function ownExtras(value: { readonly extras?: Extras | undefined }): JsonObject {
   return value.extras?.[dialectName] ?? {};
 }
 
@@ -105,7 +119,7 @@ interface Common {
  * The cache marker of a block and its members that `known` does not name. Null members are left out; a marker with
  * further members (`scope`) is also kept in full.
  */
-export function commonOf(block: JsonObject, known: ReadonlySet<string>): Common {
+function commonOf(block: JsonObject, known: ReadonlySet<string>): Common {
   const rest: JsonObject = {};
   for (const [name, value] of Object.entries(block)) {
     if (!known.has(name) && name !== 'cache_control' && value !== null && name !== '__proto__') {
@@ -125,7 +139,7 @@ export function commonOf(block: JsonObject, known: ReadonlySet<string>): Common 
 }
 
 /** Adds the cache marker and this wire's own members to a block; the latter win. */
-export function addCommon(
+function addCommon(
   block: JsonObject,
   part: { readonly cache?: CacheMarker | undefined; readonly extras?: Extras | undefined },
 ): JsonObject {
@@ -144,7 +158,7 @@ const thinkingMembers = new Set(['type', 'thinking', 'signature']);
 const redactedMembers = new Set(['type', 'data']);
 
 /** A content block of a request or of an answer. A block that only this wire understands becomes an opaque part. */
-export function decodeBlock(block: JsonObject): ChatPart {
+function decodeBlock(block: JsonObject): ChatPart {
   switch (block.type) {
     case 'text':
       return decodeText(block);
@@ -250,7 +264,7 @@ function decodeToolResult(block: JsonObject): ToolResultPart {
 }
 
 /** Content as blocks, whichever of its two forms it has. */
-export function contentBlocks(content: unknown): readonly JsonObject[] {
+function contentBlocks(content: unknown): readonly JsonObject[] {
   if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }];
   return asArray(content).flatMap<JsonObject>((value) =>
     typeof value === 'string' ? [{ type: 'text', text: value }] : (asObject(value) ?? []),
@@ -258,7 +272,7 @@ export function contentBlocks(content: unknown): readonly JsonObject[] {
 }
 
 /** A text block; citations that the wire cannot express are left out. */
-export function encodeText(part: TextPart): JsonObject {
+function encodeText(part: TextPart): JsonObject {
   const block: JsonObject = { type: 'text', text: part.text };
   const citations = (part.citations ?? []).flatMap((citation) => encodeCitation(citation) ?? []);
   if (citations.length > 0) block.citations = citations;
@@ -266,12 +280,12 @@ export function encodeText(part: TextPart): JsonObject {
 }
 
 /** A `tool_use` block with this input. */
-export function encodeToolUse(part: ToolCallPart, input: JsonObject): JsonObject {
+function encodeToolUse(part: ToolCallPart, input: JsonObject): JsonObject {
   return addCommon({ type: 'tool_use', id: part.id, name: part.name, input }, part);
 }
 
 /** A citation of a text block; its original form is kept beside the canonical members. */
-export function decodeCitation(value: JsonObject): Citation {
+function decodeCitation(value: JsonObject): Citation {
   const citation: { -readonly [member in keyof Citation]: Citation[member] } = {
     kind: value.type === 'web_search_result_location' ? 'url' : 'document',
     raw: { dialect: dialectName, value },
@@ -290,7 +304,7 @@ export function decodeCitation(value: JsonObject): Citation {
 }
 
 /** The citation in this wire's form; undefined for a document citation without a position. */
-export function encodeCitation(citation: Citation): JsonObject | undefined {
+function encodeCitation(citation: Citation): JsonObject | undefined {
   if (citation.raw?.dialect === dialectName) return citation.raw.value;
   if (citation.url === undefined) return undefined;
   return {

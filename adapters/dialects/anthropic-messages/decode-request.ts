@@ -9,12 +9,15 @@ import type {
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { commonOf, contentBlocks, decodeBlock, dialectName } from './content-blocks.ts';
+import { contentBlock, dialectName } from './content-blocks.ts';
 import { refuseThread } from './errors.ts';
 import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { collectTexts } from '../request-members.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
+
+/** Decodes a request, or only its conversation. */
+export const messagesRequest = { decode: decodeRequest, decodeConversation };
 
 const toolMembers = new Set(['type', 'name', 'description', 'input_schema', 'strict']);
 
@@ -44,7 +47,7 @@ function decodeTools(value: unknown): readonly ToolDefinition[] {
       ...(description === undefined ? {} : { description }),
       ...(parameters === undefined ? {} : { parameters }),
       ...(typeof tool.strict === 'boolean' ? { strict: tool.strict } : {}),
-      ...commonOf(tool, toolMembers),
+      ...contentBlock.common(tool, toolMembers),
     };
   });
 }
@@ -92,7 +95,7 @@ const serviceTiers: Readonly<Record<string, string>> = { auto: 'auto', standard_
  * A Messages request in the canonical form. Throws `invalid_request` with the field that cannot be read, and
  * `not_supported` for message threads.
  */
-export function decodeRequest({ body, model, stream }: ClientCall): ChatRequest {
+function decodeRequest({ body, model, stream }: ClientCall): ChatRequest {
   refuseThread(body);
   const rest: JsonObject = { ...body };
   for (const name of ['model', 'stream', 'provider_options']) delete rest[name];
@@ -134,7 +137,7 @@ function takeNumber(take: (name: string) => unknown, name: string): number | und
 }
 
 function decodeSystem(value: unknown): readonly ChatMessage[] {
-  const parts = contentBlocks(value).map(decodeBlock);
+  const parts = contentBlock.list(value).map(contentBlock.decode);
   return parts.length === 0 ? [] : [{ role: 'system', parts }];
 }
 
@@ -150,7 +153,7 @@ function decodeMessages(value: unknown): readonly ChatMessage[] {
     if (typeof content !== 'string' && !Array.isArray(content)) {
       throw unreadable(`messages[${i}].content`, 'is required and must be a string or an array');
     }
-    const parts = contentBlocks(content).map(decodeBlock);
+    const parts = contentBlock.list(content).map(contentBlock.decode);
     const extras = Object.keys(rest).length === 0 ? {} : { extras: { [dialectName]: rest } };
     if (role === 'user') return splitTurn(parts, extras);
     // An entry of its own, though empty, records for the encoder that the client used the system role between turns.
@@ -238,7 +241,7 @@ function allExtras(rest: JsonObject, options: JsonObject | undefined): Extras | 
 }
 
 /** The texts of a Messages request with their paths: system, messages and tool results. */
-export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
+function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];
   if (request === undefined) return { texts };

@@ -12,7 +12,7 @@ import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { type JsonObject, parseExactObject, asObject } from '../json-reading.ts';
 import { isOpenAiSignature } from '../openai-shapes.ts';
-import { addCommon, dialectName, encodeText, encodeToolUse, ownExtras } from './content-blocks.ts';
+import { contentBlock, dialectName } from './content-blocks.ts';
 
 /** System prompt and turns in this wire's form. */
 interface EncodedConversation {
@@ -79,10 +79,10 @@ export class ConversationEncoder {
     const last = this.turns.at(-1);
     if (last?.role === role && role !== 'system') {
       last.content.push(...blocks);
-      Object.assign(last.members, ownExtras(message));
+      Object.assign(last.members, contentBlock.ownExtras(message));
       return last;
     }
-    const turn: Turn = { role, content: [...blocks], members: { ...ownExtras(message) } };
+    const turn: Turn = { role, content: [...blocks], members: { ...contentBlock.ownExtras(message) } };
     this.turns.push(turn);
     return turn;
   }
@@ -108,7 +108,7 @@ export class ConversationEncoder {
   private userBlock(part: ChatPart, where: string): JsonObject | undefined {
     switch (part.type) {
       case 'text':
-        return part.text.trim() === '' ? undefined : encodeText(part);
+        return part.text.trim() === '' ? undefined : contentBlock.encodeText(part);
       case 'image':
         if (part.detail !== undefined && part.detail !== 'auto')
           this.report.drop(`${where}.image_url.detail`);
@@ -133,7 +133,7 @@ export class ConversationEncoder {
     if (isPlain) block.content = first.text;
     else if (content.length > 0) block.content = content;
     if (part.isError !== undefined) block.is_error = part.isError;
-    return addCommon(block, part);
+    return contentBlock.addCommon(block, part);
   }
 
   private assistantBlocks(parts: readonly ChatPart[], place: string): JsonObject[] {
@@ -143,7 +143,7 @@ export class ConversationEncoder {
       reportForeignExtras(part.extras, this.own, this.report, `${where}.`);
       switch (part.type) {
         case 'text':
-          if (part.text.trim() !== '') return encodeText(part);
+          if (part.text.trim() !== '') return contentBlock.encodeText(part);
           if (part.text !== '') this.report.drop(where);
           return [];
         case 'refusal':
@@ -178,7 +178,7 @@ export class ConversationEncoder {
       const param = `${where}.function.arguments`;
       throw new GatewayError('invalid_request', `${param} must be the JSON text of an object.`, { param });
     }
-    return encodeToolUse({ ...part, id: toolId(part.id) }, input);
+    return contentBlock.encodeToolUse({ ...part, id: toolId(part.id) }, input);
   }
 
   /** Anthropic continues a last assistant turn, and refuses one that ends in white space. */
@@ -198,9 +198,10 @@ export class ConversationEncoder {
  * Responses client come back as items with its signature, so that only the signature itself identifies them.
  */
 function thinkingBlock(part: Extract<ChatPart, { type: 'reasoning' }>): JsonObject | undefined {
-  if (part.redacted !== undefined) return addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
+  if (part.redacted !== undefined)
+    return contentBlock.addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
   if (part.signature === undefined || isOpenAiSignature(part.signature)) return undefined;
-  return addCommon({ type: 'thinking', thinking: part.text, signature: part.signature }, part);
+  return contentBlock.addCommon({ type: 'thinking', thinking: part.text, signature: part.signature }, part);
 }
 
 /** Ids of calls may hold letters, digits, `_` and `-`; ids of other providers hold other characters. */
@@ -224,18 +225,18 @@ function isEmptyText(part: ChatPart): boolean {
 /** An image as a block; undefined for a source that the wire does not accept. */
 function encodeImage(part: ImagePart): JsonObject | undefined {
   const source = encodeSource(part.source);
-  return source === undefined ? undefined : addCommon({ type: 'image', source }, part);
+  return source === undefined ? undefined : contentBlock.addCommon({ type: 'image', source }, part);
 }
 
 /**
  * A file as a document block (or as an image block, when it is one); undefined for types that the wire does not accept.
  */
 function encodeFile(part: FilePart): JsonObject | undefined {
-  const searchResult = asObject(ownExtras(part).search_result);
-  if (searchResult !== undefined) return addCommon({ ...searchResult }, { cache: part.cache });
+  const searchResult = asObject(contentBlock.ownExtras(part).search_result);
+  if (searchResult !== undefined) return contentBlock.addCommon({ ...searchResult }, { cache: part.cache });
   const { source } = part;
   if (source.kind === 'base64' && source.mediaType.startsWith('image/')) {
-    return addCommon({ type: 'image', source: encodeSource(source) }, part);
+    return contentBlock.addCommon({ type: 'image', source: encodeSource(source) }, part);
   }
   const encoded = documentSource(part);
   if (encoded === undefined) return undefined;
@@ -243,7 +244,7 @@ function encodeFile(part: FilePart): JsonObject | undefined {
   if (part.filename !== undefined) block.title = part.filename;
   if (part.context !== undefined) block.context = part.context;
   if (part.citations !== undefined) block.citations = { enabled: part.citations };
-  return addCommon(block, part);
+  return contentBlock.addCommon(block, part);
 }
 
 function documentSource({ source, mediaType }: FilePart): JsonObject | undefined {

@@ -12,7 +12,7 @@ import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { applyQuirks, reportUnsayable, type Setting } from '../request-settings.ts';
-import { addCommon, answerTool, dialectName } from './content-blocks.ts';
+import { answerTool, contentBlock, dialectName } from './content-blocks.ts';
 import { ConversationEncoder } from './encode-messages.ts';
 import { abilitiesOf, type ModelAbilities, planThinking, type ThinkingPlan } from './model-abilities.ts';
 
@@ -163,7 +163,7 @@ function encodeTool(
     report.emulate(place);
     if (tool.format !== undefined) report.drop(`${place}.custom.format`);
     encoded.input_schema = freeTextSchema;
-    return addCommon(encoded, { cache: tool.cache });
+    return contentBlock.addCommon(encoded, { cache: tool.cache });
   }
   reportForeignExtras(tool.extras, own, report, `${place}.`);
   encoded.input_schema =
@@ -172,7 +172,7 @@ function encodeTool(
     if (can.structuredOutput) encoded.strict = tool.strict;
     else if (tool.strict) report.drop(`${place}.function.strict`);
   }
-  return addCommon(encoded, tool);
+  return contentBlock.addCommon(encoded, tool);
 }
 
 const freeTextSchema: JsonObject = {

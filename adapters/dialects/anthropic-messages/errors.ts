@@ -3,8 +3,17 @@ import { type ProviderError, unreadableProviderError } from '../../../core/diale
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { writeSseFrame } from '../../../core/base/sse.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { encodeErrorJson } from '../openai-shapes.ts';
+import { openAiErrors } from '../openai-shapes.ts';
 import { anthropicErrorMessage } from './answer.ts';
+
+/** Errors, to and from the wire. */
+export const anthropicErrors = {
+  decode: decodeError,
+  ofStream: streamError,
+  encode: encodeAnthropicError,
+  encodeStream: encodeAnthropicStreamError,
+  providerJson: providerErrorJson,
+};
 
 /** HTTP status by error type of an event. */
 const statuses: Readonly<Record<string, number>> = {
@@ -21,13 +30,13 @@ const statuses: Readonly<Record<string, number>> = {
 };
 
 /** The error of an answer with an error status, in Anthropic's shape or that of a host in front of it (Google's). */
-export function decodeError(status: number, body: Buffer): ProviderError {
+function decodeError(status: number, body: Buffer): ProviderError {
   const json = parseErrorBody(body);
   return (json === undefined ? undefined : errorOf(json, status)) ?? unreadableProviderError(status, body);
 }
 
 /** The error of a stream event; `data` may be invalid JSON. */
-export function streamError(json: JsonObject | undefined, data: string): ProviderError {
+function streamError(json: JsonObject | undefined, data: string): ProviderError {
   if (json === undefined)
     return { status: 502, message: data.trim() === '' ? 'unknown error' : data.slice(0, 500) };
   const type = asText(asObject(json.error)?.type) ?? '';
@@ -76,12 +85,12 @@ const typeByStatus: ReadonlyMap<number, string> = new Map([
 ]);
 
 /** The body of an error as Anthropic clients read it, with the error's `extra` members at its top level. */
-export function encodeAnthropicError(error: GatewayError, requestId: string): Buffer {
+function encodeAnthropicError(error: GatewayError, requestId: string): Buffer {
   return Buffer.from(errorJson(error, requestId));
 }
 
 /** Same error as the `error` event of a message stream. */
-export function encodeAnthropicStreamError(error: GatewayError, requestId: string): Buffer {
+function encodeAnthropicStreamError(error: GatewayError, requestId: string): Buffer {
   return writeSseFrame(errorJson(error, requestId), 'error');
 }
 
@@ -89,13 +98,13 @@ export function encodeAnthropicStreamError(error: GatewayError, requestId: strin
  * A provider's error as Anthropic clients read it, as JSON: the kind by its status, the provider's own words for it, and
  * its name in `provider`.
  */
-export function providerErrorJson(error: ProviderError, { provider, requestId }: ErrorContext): string {
+function providerErrorJson(error: ProviderError, { provider, requestId }: ErrorContext): string {
   const { status, message, type, code, param } = error;
   const own: JsonObject = { type: typeOf(status), message };
   if (code !== undefined) own.code = code;
   if (param !== undefined) own.param = param;
   if (type !== undefined && type !== own.type) own.provider_type = type;
-  return encodeErrorJson({ type: 'error', error: own, request_id: requestId, provider });
+  return openAiErrors.json({ type: 'error', error: own, request_id: requestId, provider });
 }
 
 function typeOf(status: number): string {
@@ -103,7 +112,7 @@ function typeOf(status: number): string {
 }
 
 function errorJson(error: GatewayError, requestId: string): string {
-  return encodeErrorJson({
+  return openAiErrors.json({
     ...error.extra,
     type: 'error',
     error: { type: typeOf(error.status), message: error.message, details: errorDetails(error) },

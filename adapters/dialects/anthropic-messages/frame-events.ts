@@ -14,7 +14,23 @@ import {
   asBuffer,
 } from '../json-reading.ts';
 import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
-import { anthropicErrorMessage, decodeAnthropicUsage, encodeAnthropicUsage } from './answer.ts';
+import { anthropicErrorMessage, anthropicUsage } from './answer.ts';
+
+/** Reads what the rewriter follows in a frame. */
+export const followed = { blockNumber, newBlock, usageHolder, textSlots };
+
+/** One answer of the frames of a stream, and back. */
+export const wholeAnswer = { assemble: assembleAnswer, disassemble: disassembleAnswer };
+
+/** Frames that the rewriter writes. */
+export const frames = {
+  event: eventFrame,
+  start: startFrame,
+  delta: deltaFrame,
+  stop: stopFrame,
+  numbered,
+  argumentsOnly,
+};
 
 /** A content block of the provider's stream. */
 export interface Block {
@@ -34,12 +50,12 @@ export interface Block {
 }
 
 /** Block number of an event. */
-export function blockNumber(json: JsonObject): number {
+function blockNumber(json: JsonObject): number {
   return typeof json.index === 'number' ? json.index : 0;
 }
 
 /** A block that has just started. */
-export function newBlock(type: string, index: number, start: JsonObject): Block {
+function newBlock(type: string, index: number, start: JsonObject): Block {
   return { type, index, start, state: 'open', changed: false, ended: false };
 }
 
@@ -47,24 +63,24 @@ export function newBlock(type: string, index: number, start: JsonObject): Block 
 export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 
 /** An event of this wire as a frame. */
-export function eventFrame(type: string, members: JsonObject, events: readonly StreamEvent[]): StreamFrame {
+function eventFrame(type: string, members: JsonObject, events: readonly StreamEvent[]): StreamFrame {
   return { bytes: eventBytes(type, members), events };
 }
 
 /** Start of a text, thinking or call block without content; `event` is its first content. */
-export function startFrame(index: number, block: JsonObject, event: TextEvent): StreamFrame {
+function startFrame(index: number, block: JsonObject, event: TextEvent): StreamFrame {
   const isCall = event.type === 'tool-arguments-delta';
   const events = isCall ? [{ ...event, call: index, text: '' }] : opaque;
   return eventFrame('content_block_start', { index, content_block: block }, events);
 }
 
 /** A delta of a block. */
-export function deltaFrame(index: number, event: TextEvent): StreamFrame {
+function deltaFrame(index: number, event: TextEvent): StreamFrame {
   return eventFrame('content_block_delta', { index, delta: deltaOf(event) }, [numbered(event, index)]);
 }
 
 /** The end of a block. */
-export function stopFrame(index: number): StreamFrame {
+function stopFrame(index: number): StreamFrame {
   return eventFrame('content_block_stop', { index }, opaque);
 }
 
@@ -80,12 +96,12 @@ function deltaOf(event: TextEvent): JsonObject {
 }
 
 /** The event with its block number in the written stream. */
-export function numbered(event: TextEvent, index: number): TextEvent {
+function numbered(event: TextEvent, index: number): TextEvent {
   return event.type === 'tool-arguments-delta' && event.call !== index ? { ...event, call: index } : event;
 }
 
 /** The arguments alone: id and name are in the start event of the block. */
-export function argumentsOnly({ choice, call, text }: CallEvent): CallEvent {
+function argumentsOnly({ choice, call, text }: CallEvent): CallEvent {
   return { type: 'tool-arguments-delta', choice, call, text };
 }
 
@@ -123,7 +139,7 @@ class StreamState {
 }
 
 /** The object that holds the usage of an event. */
-export function usageHolder(json: JsonObject): JsonObject | undefined {
+function usageHolder(json: JsonObject): JsonObject | undefined {
   return asObject(asObject(json.message)?.usage) ?? asObject(json.usage);
 }
 
@@ -138,7 +154,7 @@ function eventsOf(json: JsonObject, name: string, usage: JsonObject): readonly S
   for (const slot of textSlots(json)) events.push(slot.event);
   const reason = asText(asObject(json.delta)?.stop_reason) ?? asText(asObject(json.message)?.stop_reason);
   if (reason !== undefined) events.push({ type: 'finish', choice: 0, reason });
-  const counted = usageHolder(json) === undefined ? undefined : decodeAnthropicUsage(usage);
+  const counted = usageHolder(json) === undefined ? undefined : anthropicUsage.decode(usage);
   if (counted !== undefined) events.push({ type: 'usage', usage: counted });
   return events;
 }
@@ -151,7 +167,7 @@ export interface TextSlot {
 }
 
 /** The texts of an event: of a delta, of a block that starts with text, or of the blocks in the start of a message. */
-export function textSlots(json: JsonObject): readonly TextSlot[] {
+function textSlots(json: JsonObject): readonly TextSlot[] {
   const index = typeof json.index === 'number' ? json.index : 0;
   if (json.type === 'message_start') {
     const content = asArray(asObject(json.message)?.content);
@@ -216,11 +232,7 @@ const textMembers = ['text', 'thinking', 'signature'] as const;
  * The complete message assembled from the frames of a stream. Throws `upstream_invalid` for a frame with content that
  * cannot be read. `usage` is inserted when the frames carry none.
  */
-export function assembleAnswer(
-  _endpoint: EndpointId,
-  frames: readonly StreamFrame[],
-  usage?: Usage,
-): Uint8Array {
+function assembleAnswer(_endpoint: EndpointId, frames: readonly StreamFrame[], usage?: Usage): Uint8Array {
   const assembly = new Assembly();
   for (const frame of frames) {
     const { data, event } = readSseFrame(asBuffer(frame.bytes));
@@ -270,7 +282,7 @@ class Assembly {
     return {
       ...this.members,
       content: this.content,
-      usage: counted || usage === undefined ? this.usage : encodeAnthropicUsage(usage),
+      usage: counted || usage === undefined ? this.usage : anthropicUsage.encode(usage),
     };
   }
 
@@ -317,7 +329,7 @@ class Assembly {
  * A complete message as the frames of a stream, each block with its whole text in one delta. Throws `upstream_invalid`
  * when the answer is not a JSON object.
  */
-export function disassembleAnswer(_endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
+function disassembleAnswer(_endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
   const message = parseExactObject(asBuffer(answer).toString('utf8'));
   if (message === undefined) {
     throw new GatewayError(

@@ -16,24 +16,15 @@ import {
   stringifyExact,
 } from '../json-reading.ts';
 import {
-  argumentsOnly,
   type Block,
-  blockNumber,
   createFrameReader,
-  deltaFrame,
-  eventFrame,
-  newBlock,
-  numbered,
+  followed,
+  frames,
   opaque,
-  startFrame,
-  stopFrame,
   type TextSlot,
-  textSlots,
-  usageHolder,
-  assembleAnswer,
-  disassembleAnswer,
+  wholeAnswer,
 } from './frame-events.ts';
-import { decodeAnthropicUsage, encodeAnthropicUsage } from './answer.ts';
+import { anthropicUsage } from './answer.ts';
 
 const impliedTypes: Readonly<Record<string, string>> = {
   'reasoning-delta': 'thinking',
@@ -42,8 +33,8 @@ const impliedTypes: Readonly<Record<string, string>> = {
 
 /** A block whose first known event is this one. */
 function impliedBlock(json: JsonObject): Block {
-  const type = impliedTypes[textSlots(json)[0]?.event.type ?? ''] ?? 'text';
-  return newBlock(type, blockNumber(json), {});
+  const type = impliedTypes[followed.textSlots(json)[0]?.event.type ?? ''] ?? 'text';
+  return followed.newBlock(type, followed.blockNumber(json), {});
 }
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
@@ -84,8 +75,8 @@ function channelOf(event: TextEvent): string {
 export const messageFrames: FrameCodec = {
   reader: () => createFrameReader(),
   rewriter: () => new MessageFrameRewriter(),
-  assemble: assembleAnswer,
-  disassemble: disassembleAnswer,
+  assemble: wholeAnswer.assemble,
+  disassemble: wholeAnswer.disassemble,
 };
 
 /**
@@ -146,19 +137,19 @@ export class MessageFrameRewriter implements FrameRewriter {
   }
 
   private learnUsage(json: JsonObject): void {
-    const usage = usageHolder(json);
+    const usage = followed.usageHolder(json);
     if (usage === undefined) return;
     for (const member of Object.keys(usage)) if (usage[member] !== null) this.usage[member] = usage[member];
   }
 
   private begin(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
-    const number = blockNumber(json);
+    const number = followed.blockNumber(json);
     const start = asObject(json.content_block) ?? {};
-    const slot = textSlots(json)[0];
+    const slot = followed.textSlots(json)[0];
     const own = slot === undefined ? undefined : said.wanted.take(slot.event);
     this.sayAll(said.wanted.rest(), out);
     this.release(out);
-    const block = newBlock(asText(start.type) ?? '', this.next, json);
+    const block = followed.newBlock(asText(start.type) ?? '', this.next, json);
     this.blocks.set(number, block);
     if (slot?.member === 'input' && own === undefined) {
       block.state = 'gone';
@@ -173,12 +164,12 @@ export class MessageFrameRewriter implements FrameRewriter {
     const isEmpty = slot === undefined && (block.type === 'text' || block.type === 'thinking');
     if (isEmpty) this.opening = begun[0];
     else for (const one of begun) this.emit(out, one);
-    if (more !== undefined) this.emit(out, deltaFrame(block.index, more));
+    if (more !== undefined) this.emit(out, frames.delta(block.index, more));
   }
 
   private delta(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
     const block = this.blockOf(json);
-    const slot = textSlots(json)[0];
+    const slot = followed.textSlots(json)[0];
     if (block.state === 'gone' || slot === undefined) {
       this.sayAll(said.wanted.rest(), out);
       // A signature or citation of a text is invalid beside another text.
@@ -213,7 +204,7 @@ export class MessageFrameRewriter implements FrameRewriter {
   /** Frames outside blocks: start and end of the message, errors, keep-alives. */
   private message(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
     let changed = false;
-    for (const slot of textSlots(json)) {
+    for (const slot of followed.textSlots(json)) {
       const own = said.wanted.take(slot.event);
       if (own?.text === slot.event.text) continue;
       changed = true;
@@ -239,7 +230,7 @@ export class MessageFrameRewriter implements FrameRewriter {
       if (event.type === 'error' && json.type !== 'error') this.emit(out, errorFrame(event));
       else if (event.type === 'done' && json.type !== 'message_stop') {
         this.release(out);
-        this.emit(out, eventFrame('message_stop', {}, [event]));
+        this.emit(out, frames.event('message_stop', {}, [event]));
       }
     }
   }
@@ -269,7 +260,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     holder.input = input ?? {};
     return input !== undefined || text === '' || own?.type !== 'tool-arguments-delta'
       ? undefined
-      : argumentsOnly(own);
+      : frames.argumentsOnly(own);
   }
 
   private renumbered(json: JsonObject, block: Block): boolean {
@@ -280,7 +271,7 @@ export class MessageFrameRewriter implements FrameRewriter {
 
   /** Returns the block of an event; creates one when its start event is missing. */
   private blockOf(json: JsonObject): Block {
-    const number = blockNumber(json);
+    const number = followed.blockNumber(json);
     const known = this.blocks.get(number);
     if (known !== undefined) return known;
     const block = impliedBlock(json);
@@ -304,8 +295,8 @@ export class MessageFrameRewriter implements FrameRewriter {
     if (own !== undefined && own.state !== 'gone') {
       if (event.text === '') return;
       own.changed = true;
-      const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
-      this.emit(out, deltaFrame(own.index, more));
+      const more = event.type === 'tool-arguments-delta' ? frames.argumentsOnly(event) : event;
+      this.emit(out, frames.delta(own.index, more));
       return;
     }
     if (current?.state === 'open' && !isEnd) {
@@ -326,9 +317,9 @@ export class MessageFrameRewriter implements FrameRewriter {
     block.changed = true;
     const content = { ...asObject(block.start.content_block), input: {} } as JsonObject;
     if (event.name !== undefined) content.name = event.name;
-    this.emit(out, startFrame(block.index, content, event));
-    if (event.text !== '') this.emit(out, deltaFrame(block.index, argumentsOnly(event)));
-    if (block.ended) this.emit(out, stopFrame(block.index));
+    this.emit(out, frames.start(block.index, content, event));
+    if (event.text !== '') this.emit(out, frames.delta(block.index, frames.argumentsOnly(event)));
+    if (block.ended) this.emit(out, frames.stop(block.index));
     else this.current = block;
   }
 
@@ -338,7 +329,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     if (current?.state !== 'closing') return;
     current.state = 'closed';
     this.current = undefined;
-    if (this.opening === undefined) return this.emit(out, stopFrame(current.index));
+    if (this.opening === undefined) return this.emit(out, frames.stop(current.index));
     this.opening = undefined;
     this.next = current.index;
   }
@@ -377,7 +368,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     if (!own.some((event) => event.type === 'tool-arguments-delta')) return own;
     return own.map((event) => {
       const block = event.type === 'tool-arguments-delta' ? this.blocks.get(event.call) : undefined;
-      return block === undefined || !('text' in event) ? event : numbered(event, block.index);
+      return block === undefined || !('text' in event) ? event : frames.numbered(event, block.index);
     });
   }
 
@@ -432,15 +423,15 @@ function writeFinish(json: JsonObject, events: readonly StreamEvent[]): void {
 
 function writeUsage(json: JsonObject, events: readonly StreamEvent[], told: JsonObject): void {
   const event = events.findLast((candidate) => candidate.type === 'usage');
-  const holder = usageHolder(json);
+  const holder = followed.usageHolder(json);
   if (holder === undefined) return;
-  const now = decodeAnthropicUsage(told);
+  const now = anthropicUsage.decode(told);
   if (event?.type === 'usage') {
     if (JSON.stringify(now) !== JSON.stringify(event.usage))
-      Object.assign(holder, encodeAnthropicUsage(event.usage));
+      Object.assign(holder, anthropicUsage.encode(event.usage));
   } else if (now !== undefined) {
     // The wire requires counts in every usage.
-    const counts = encodeAnthropicUsage(undefined);
+    const counts = anthropicUsage.encode(undefined);
     for (const name of Object.keys(holder)) delete holder[name];
     Object.assign(holder, { input_tokens: counts.input_tokens, output_tokens: counts.output_tokens });
   }
@@ -455,7 +446,7 @@ function contentLength(json: JsonObject): number {
 /** An error in the stream. */
 function errorFrame(event: Extract<StreamEvent, { type: 'error' }>): StreamFrame {
   const error = { type: event.code === '' ? 'api_error' : event.code, message: event.message };
-  return eventFrame('error', { error }, [event]);
+  return frames.event('error', { error }, [event]);
 }
 
 /** The JSON of a frame, with its type; undefined for a comment and for invalid JSON. */
@@ -478,8 +469,8 @@ function ofType(block: Block | undefined, type: 'text-delta' | 'reasoning-delta'
 
 /** A whole block with this content alone. */
 function wholeBlock(index: number, event: TextEvent): readonly StreamFrame[] {
-  const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
-  return [startFrame(index, emptyBlock(event), event), deltaFrame(index, more), stopFrame(index)];
+  const more = event.type === 'tool-arguments-delta' ? frames.argumentsOnly(event) : event;
+  return [frames.start(index, emptyBlock(event), event), frames.delta(index, more), frames.stop(index)];
 }
 
 function emptyBlock(event: TextEvent): JsonObject {

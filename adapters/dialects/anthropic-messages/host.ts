@@ -2,15 +2,15 @@ import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
-import { decodeBlock, decodeCitation, dialectName, answerToolName } from './content-blocks.ts';
+import { endpointPlan } from '../host-endpoints.ts';
+import { answerToolName, blockCitation, contentBlock, dialectName } from './content-blocks.ts';
 import type {
   ChatEventReader,
   ChatProviderCodec,
   DecodeContext,
 } from '../../../core/dialects/canonical/chat-codec.ts';
-import { decodeAnthropicUsage, meanings, anthropicErrorMessage } from './answer.ts';
-import { decodeError, streamError } from './errors.ts';
+import { anthropicErrorMessage, anthropicUsage, meanings } from './answer.ts';
+import { anthropicErrors } from './errors.ts';
 import { type AnthropicHostForm, encodeRequest } from './encode-request.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
@@ -55,7 +55,7 @@ class OpenBlock {
     this.calls = calls;
     this.key = key;
     this.block = block;
-    this.part = decodeBlock(block);
+    this.part = contentBlock.decode(block);
     this.kind = kindOf(this.part, calls);
     this.begin();
   }
@@ -77,7 +77,7 @@ class OpenBlock {
       case 'citations_delta': {
         const citation = asObject(delta.citation);
         if (citation !== undefined && this.kind === 'text') {
-          this.builder.citation(0, this.key, decodeCitation(citation));
+          this.builder.citation(0, this.key, blockCitation.decode(citation));
         }
         return;
       }
@@ -160,10 +160,10 @@ class OpenBlock {
 
   /** The block with the input from its deltas. */
   private wholePart(): ChatPart {
-    if (this.input === '') return decodeBlock(this.block);
+    if (this.input === '') return contentBlock.decode(this.block);
     // Some streams lose the opening brace of a server tool's input.
     const input = parseExactObject(this.input) ?? parseExactObject(`{${this.input}`);
-    return decodeBlock({ ...this.block, input: input ?? { input: this.input } });
+    return contentBlock.decode({ ...this.block, input: input ?? { input: this.input } });
   }
 }
 
@@ -233,7 +233,7 @@ class MessageEventReader implements ChatEventReader {
     }
     const json = parseExactObject(data);
     if (event === 'error' || (messageType ?? 'event') !== 'event') {
-      this.builder.error(streamError(json, data));
+      this.builder.error(anthropicErrors.ofStream(json, data));
     } else if (json !== undefined) this.message(asText(json.type) ?? event, json);
     else if (data.trim() !== '' && data.trim() !== '[DONE]') {
       const message = "The provider's stream holds an event that is no JSON.";
@@ -265,11 +265,11 @@ class MessageEventReader implements ChatEventReader {
         this.end();
         return;
       case 'error':
-        this.builder.error(streamError(json, ''));
+        this.builder.error(anthropicErrors.ofStream(json, ''));
         return;
       default:
         // A host may report an error in another shape with a success status.
-        if (asObject(json.error) !== undefined) this.builder.error(streamError(json, ''));
+        if (asObject(json.error) !== undefined) this.builder.error(anthropicErrors.ofStream(json, ''));
     }
   }
 
@@ -279,7 +279,7 @@ class MessageEventReader implements ChatEventReader {
       id: asText(message.id) ?? '',
       model: asText(message.model) ?? '',
       serviceTier: decodeTier(this.usage.service_tier),
-      usage: decodeAnthropicUsage(this.usage),
+      usage: anthropicUsage.decode(this.usage),
     });
     this.learnMembers(message);
     // Content may be present here already when a paused turn continues.
@@ -308,7 +308,7 @@ class MessageEventReader implements ChatEventReader {
 
   private messageDelta(json: JsonObject): void {
     this.learnUsage(asObject(json.usage));
-    const usage = decodeAnthropicUsage(this.usage);
+    const usage = anthropicUsage.decode(this.usage);
     if (usage !== undefined) this.builder.usage(usage);
     const { delta, ...members } = json;
     this.learnMembers(members);
@@ -349,7 +349,7 @@ export function createAnthropicProvider(form: AnthropicHostForm): ChatProviderCo
     encodeRequest: (request, host, report) => encodeRequest(request, host, report, form),
     decodeAnswer,
     eventReader: (contentType, context) => new MessageEventReader(contentType, context),
-    decodeError,
+    decodeError: anthropicErrors.decode,
   };
 }
 
@@ -371,10 +371,10 @@ const missing: Partial<Record<EndpointId, string>> = {
 export const anthropicHost: ProviderDialect = {
   name: dialectName,
   plan(call) {
-    if (call.spoken === dialectName) return passOn(call);
+    if (call.spoken === dialectName) return endpointPlan.passOn(call);
     const operation = missing[call.endpoint];
-    if (operation !== undefined) return refusedPlan(call, operation);
-    return translated(call, anthropicProvider) ?? passOn(call);
+    if (operation !== undefined) return endpointPlan.refused(call, operation);
+    return endpointPlan.translated(call, anthropicProvider) ?? endpointPlan.passOn(call);
   },
 };
 
@@ -419,8 +419,8 @@ function decodeAnswer(body: Buffer, { request }: DecodeContext): ChatAnswer {
   if (message === undefined || !Array.isArray(message.content)) throw noMessage(message);
   const blocks = asArray(message.content).flatMap<JsonObject>((value) => asObject(value) ?? []);
   const calls = new CallReading(request);
-  const parts = blocks.map(decodeBlock).map((part) => calls.read(part));
-  const usage = decodeAnthropicUsage(message.usage);
+  const parts = blocks.map(contentBlock.decode).map((part) => calls.read(part));
+  const usage = anthropicUsage.decode(message.usage);
   const tier = decodeTier(asObject(message.usage)?.service_tier);
   const extras = messageExtras(message, asObject(message.usage) ?? {});
   return {

@@ -17,17 +17,11 @@ import {
   asArray,
   parseExactObject,
 } from '../json-reading.ts';
-import { bodyIssue } from '../request-members.ts';
-import {
-  encodeAnthropicUsage,
-  stopReasonOf,
-  anthropicErrorMessage,
-  decodeAnthropicUsage,
-  calls,
-} from './answer.ts';
-import { encodeCitation, encodeToolUse, dialectName, encodeText, addCommon } from './content-blocks.ts';
-import { decodeConversation, decodeRequest } from './decode-request.ts';
-import { encodeAnthropicError, encodeAnthropicStreamError, providerErrorJson } from './errors.ts';
+import { bodyIssues } from '../request-members.ts';
+import { anthropicErrorMessage, anthropicUsage, calls, stopReasonOf } from './answer.ts';
+import { blockCitation, contentBlock, dialectName } from './content-blocks.ts';
+import { messagesRequest } from './decode-request.ts';
+import { anthropicErrors } from './errors.ts';
 import { messageFrames } from './frame-rewriter.ts';
 import type {
   ChatClientCodec,
@@ -37,17 +31,17 @@ import type {
 
 /** The Messages wire on the client side. */
 export const anthropicClient: ChatClientCodec = {
-  decodeRequest,
+  decodeRequest: messagesRequest.decode,
   encodeAnswer,
   eventWriter: (context) => new MessageEventWriter(context),
-  encodeProviderError: (error, context) => Buffer.from(providerErrorJson(error, context)),
+  encodeProviderError: (error, context) => Buffer.from(anthropicErrors.providerJson(error, context)),
 };
 
 /** The Anthropic Messages wire. */
 export const anthropicMessages: Dialect = {
   name: 'anthropic-messages',
-  validateRequest: (_endpoint, body) => bodyIssue(body),
-  decodeConversation,
+  validateRequest: (_endpoint, body) => bodyIssues.body(body),
+  decodeConversation: messagesRequest.decodeConversation,
   decodeAnswerTexts,
   chat: anthropicClient,
   scanAnswer(_endpoint, body) {
@@ -56,8 +50,8 @@ export const anthropicMessages: Dialect = {
   },
   streamScanner: () => new FrameScanner(new MessageStreamReader(), watchedMembers),
   frames: messageFrames,
-  encodeError: encodeAnthropicError,
-  encodeStreamError: encodeAnthropicStreamError,
+  encodeError: anthropicErrors.encode,
+  encodeStreamError: anthropicErrors.encodeStream,
 };
 
 /** Writes one answer as the events of a message stream. Blocks follow one another, numbered from 0. */
@@ -116,7 +110,7 @@ class MessageEventWriter implements ChatEventWriter {
         this.signature(event.signature);
         return;
       case 'citation': {
-        const citation = encodeCitation(event.citation);
+        const citation = blockCitation.encode(event.citation);
         if (this.isOpen && citation !== undefined) {
           this.blockDelta(`{"type":"citations_delta","citation":${stringifyExact(citation)}}`);
         }
@@ -149,7 +143,7 @@ class MessageEventWriter implements ChatEventWriter {
         this.extras = mergeExtras(this.extras, event.extras);
         return;
       case 'error':
-        this.frame('error', providerErrorJson(event.error, this.context));
+        this.frame('error', anthropicErrors.providerJson(event.error, this.context));
         return;
       case 'end':
         this.complete();
@@ -169,7 +163,7 @@ class MessageEventWriter implements ChatEventWriter {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: encodeAnthropicUsage(usage, {}, serviceTier),
+      usage: anthropicUsage.encode(usage, {}, serviceTier),
     };
     this.frame('message_start', stringifyExact({ type: 'message_start', message }));
   }
@@ -209,7 +203,7 @@ class MessageEventWriter implements ChatEventWriter {
 
   private openCall(call: ToolCallPart): void {
     this.heldCall = undefined;
-    this.openBlock({ ...encodeToolUse(call, {}), ...signatureMembers(call) });
+    this.openBlock({ ...contentBlock.encodeToolUse(call, {}), ...signatureMembers(call) });
     this.isCustom = call.kind === 'custom';
     if (this.isCustom) this.delta('input_json_delta', 'partial_json', '{"input":"');
     if (call.arguments !== '') this.argumentsDelta(call.arguments);
@@ -272,7 +266,7 @@ class MessageEventWriter implements ChatEventWriter {
     };
     if (stopDetails !== undefined) delta.stop_details = stopDetails;
     if (container !== undefined) delta.container = container;
-    const usage = encodeAnthropicUsage(this.usage, asObject(details), this.serviceTier);
+    const usage = anthropicUsage.encode(this.usage, asObject(details), this.serviceTier);
     const json: JsonObject = { ...members, type: 'message_delta', delta, usage };
     const fields = this.context.strict ? undefined : providerFields(this.omitted, this.extras);
     if (fields !== undefined) json.provider_fields = fields;
@@ -310,7 +304,7 @@ function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
       hasRefusal: parts.some(({ type }) => type === 'refusal'),
     }),
     stop_sequence: finish.stopSequence ?? null,
-    usage: encodeAnthropicUsage(answer.usage, asObject(details), answer.serviceTier),
+    usage: anthropicUsage.encode(answer.usage, asObject(details), answer.serviceTier),
   };
   const fields = context.strict ? undefined : providerFields(omitted, answer.extras, choice?.extras);
   if (fields !== undefined) message.provider_fields = fields;
@@ -374,7 +368,7 @@ class MessageStreamReader implements EventReader {
   private learnUsage(usage: JsonObject | undefined): void {
     if (usage === undefined) return;
     for (const [member, value] of Object.entries(usage)) if (value !== null) this.usage[member] = value;
-    const decoded = decodeAnthropicUsage(this.usage);
+    const decoded = anthropicUsage.decode(this.usage);
     if (decoded !== undefined) this.facts.usage = decoded;
   }
 }
@@ -422,7 +416,7 @@ function plain(
 /** Facts of a complete message, or of an error in place of one. */
 function messageFacts(message: JsonObject): AnswerFacts {
   const facts: AnswerFacts = {};
-  const usage = decodeAnthropicUsage(message.usage);
+  const usage = anthropicUsage.decode(message.usage);
   if (usage !== undefined) facts.usage = usage;
   const model = asText(message.model);
   if (model !== undefined) facts.model = model;
@@ -440,15 +434,18 @@ function messageFacts(message: JsonObject): AnswerFacts {
 function encodeAnswerPart(part: ChatPart): JsonObject | undefined {
   switch (part.type) {
     case 'text':
-      return encodeText(part);
+      return contentBlock.encodeText(part);
     case 'refusal':
       return { type: 'text', text: part.text };
     case 'reasoning':
       return part.redacted === undefined
-        ? addCommon({ type: 'thinking', thinking: part.text, signature: part.signature ?? '' }, part)
-        : addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
+        ? contentBlock.addCommon(
+            { type: 'thinking', thinking: part.text, signature: part.signature ?? '' },
+            part,
+          )
+        : contentBlock.addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
     case 'tool-call':
-      return { ...encodeToolUse(part, callInput(part)), ...signatureMembers(part) };
+      return { ...contentBlock.encodeToolUse(part, callInput(part)), ...signatureMembers(part) };
     case 'provider-tool':
     case 'opaque':
       return part.dialect === dialectName ? part.value : undefined;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ClientCall } from '../../../core/dialects/canonical/chat-codec.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { encodeAnthropicError } from './errors.ts';
+import { anthropicErrors } from './errors.ts';
 import { anthropicClient } from './index.ts';
 
 const body = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] };
@@ -17,7 +17,7 @@ test('threads are refused in the words by which clients know it, and send everyt
       () => anthropicClient.decodeRequest(call({ thread })),
       (error) => {
         assert.ok(GatewayError.is(error));
-        const shown = JSON.parse(encodeAnthropicError(error, 'r-1').toString()) as {
+        const shown = JSON.parse(anthropicErrors.encode(error, 'r-1').toString()) as {
           error: { type: string; message: string; details: object };
         };
         assert.equal(error.status, 400);
@@ -35,6 +35,6 @@ test('threads are refused in the words by which clients know it, and send everyt
 
 test('requests without a thread are read, and other errors have no details', () => {
   assert.equal(anthropicClient.decodeRequest(call({ thread: null })).messages.length, 1);
-  const text = encodeAnthropicError(new GatewayError('not_supported', 'No.'), 'r-1').toString();
+  const text = anthropicErrors.encode(new GatewayError('not_supported', 'No.'), 'r-1').toString();
   assert.ok(!text.includes('details'));
 });

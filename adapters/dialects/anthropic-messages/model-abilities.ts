@@ -1,6 +1,6 @@
 import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatRequest, ReasoningSettings } from '../../../core/dialects/canonical/chat-request.ts';
-import { budgetOfEffort, effortOfBudget } from '../request-settings.ts';
+import { reasoningEffort } from '../request-settings.ts';
 import type { JsonObject } from '../json-reading.ts';
 
 /** Anthropic requires `max_tokens`; this is sent when the caller names no limit. */
@@ -56,7 +56,7 @@ export function planThinking(request: ChatRequest, can: ModelAbilities, report: 
     };
   }
   if (adaptive === true) {
-    const room = budgetOfEffort(effort ?? 'high') ?? 0;
+    const room = reasoningEffort.budget(effort ?? 'high') ?? 0;
     return {
       maxTokens: maxOutputTokens ?? defaultMaxTokens + room,
       thinking: { type: 'adaptive', ...display },
@@ -92,7 +92,7 @@ function thinkingFor(
     }
     report.emulate('thinking.budget_tokens');
     return can.adaptiveThinking
-      ? { adaptive: true, ...knownEffort(effort ?? effortOfBudget(budgetTokens), can, report) }
+      ? { adaptive: true, ...knownEffort(effort ?? reasoningEffort.ofBudget(budgetTokens), can, report) }
       : {};
   }
   const wantsThinking = settings.adaptive === true || enabled === true || effort !== undefined;
@@ -110,7 +110,7 @@ function budgetThinkingFor(
   can: ModelAbilities,
   report: EncodeReport,
 ): ThinkingRequest {
-  const budget = budgetOfEffort(settings.effort ?? 'medium');
+  const budget = reasoningEffort.budget(settings.effort ?? 'medium');
   if (!can.thinkingBudget || budget === undefined || settings.adaptive === false) {
     report.drop('reasoning_effort');
     return {};

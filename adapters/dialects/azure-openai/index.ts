@@ -1,10 +1,10 @@
-import { openAiChatProvider, chatEdits, outputLimitName } from '../openai-chat/host.ts';
+import { chatMembers, openAiChatProvider } from '../openai-chat/host.ts';
 import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { refusedPlan, translated } from '../host-endpoints.ts';
+import { endpointPlan } from '../host-endpoints.ts';
 
 /** Operations below a deployment in dated API versions. */
 const ofDeployment =
@@ -88,16 +88,16 @@ function createAzureOpenAiHost(chat: ChatProviderCodec): ProviderDialect {
     name: 'azure-openai',
     plan(call) {
       const operation = missing[call.endpoint];
-      if (operation !== undefined) return refusedPlan(call, operation);
+      if (operation !== undefined) return endpointPlan.refused(call, operation);
       if (sameWire.has(call.endpoint)) return passTo(call);
-      return translated(call, codec) ?? passTo(call);
+      return endpointPlan.translated(call, codec) ?? passTo(call);
     },
   };
 }
 
 /** The facts with the deployment as the model; the output limit of the model behind it is kept. */
 function deploymentFacts(host: HostFacts): HostFacts {
-  const limit = outputLimitName(modelFacts(host));
+  const limit = chatMembers.outputLimitName(modelFacts(host));
   const { quirks } = host;
   const rename = limit === 'max_tokens' ? quirks.rename : { ...quirks.rename, max_tokens: limit };
   return {
@@ -128,7 +128,7 @@ function passTo(call: UpstreamCallFacts): UpstreamPlan {
 function editOf(call: UpstreamCallFacts, deployment: string): PassEdit | undefined {
   const { endpoint, host } = call;
   if (call.method !== 'POST' || !namesModel.has(endpoint)) return undefined;
-  const chat = endpoint === 'chat.completions' ? chatEdits(modelFacts(host)) : undefined;
+  const chat = endpoint === 'chat.completions' ? chatMembers.edits(modelFacts(host)) : undefined;
   // Without a deployment in the path, the body's model names it.
   const inBody = deployment !== host.model && (!isDated(host) || endpoint === 'responses');
   if (!inBody) return chat;

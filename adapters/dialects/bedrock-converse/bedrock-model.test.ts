@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  forcedChoice,
-  hasPromptCache,
-  hasStructuredOutput,
-  modelOfHost,
-  modelPath,
-  readBedrockModel,
-} from './bedrock-model.ts';
+import { bedrockModel } from './bedrock-model.ts';
 import { hostOf, models } from './converse.test-support.ts';
 
 describe('readBedrockModel', () => {
@@ -26,14 +19,14 @@ describe('readBedrockModel', () => {
     ['my-imported.model', '', ''],
   ];
   for (const [id, vendor, name] of table) {
-    it(id, () => assert.deepEqual(readBedrockModel(id), { id, vendor, name }));
+    it(id, () => assert.deepEqual(bedrockModel.read(id), { id, vendor, name }));
   }
 });
 
 describe('modelOfHost', () => {
   it('takes the word of the configuration for an id that does not tell', () => {
     const host = hostOf(models.profile, { aws_bedrock_model: 'anthropic.claude-haiku-4-5-20251001-v1:0' });
-    assert.deepEqual(modelOfHost(host), {
+    assert.deepEqual(bedrockModel.ofHost(host), {
       id: models.profile,
       vendor: 'anthropic',
       name: 'claude-haiku-4-5-20251001-v1:0',
@@ -41,21 +34,28 @@ describe('modelOfHost', () => {
   });
 
   it('believes an id that tells', () => {
-    assert.equal(modelOfHost(hostOf(models.nova, { aws_bedrock_model: 'cohere.x' })).vendor, 'amazon');
+    assert.equal(
+      bedrockModel.ofHost(hostOf(models.nova, { aws_bedrock_model: 'cohere.x' })).vendor,
+      'amazon',
+    );
   });
 });
 
 it('escapes a model as one segment of the path', () => {
   assert.equal(
-    modelPath(models.profile, 'converse'),
+    bedrockModel.path(models.profile, 'converse'),
     '/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Aapplication-inference-profile%2Fabc123/converse',
   );
 });
 
 it('knows what models can', () => {
   const can = (id: string) => {
-    const model = readBedrockModel(id);
-    return [hasStructuredOutput(model), forcedChoice(model), hasPromptCache(model)];
+    const model = bedrockModel.read(id);
+    return [
+      bedrockModel.hasStructuredOutput(model),
+      bedrockModel.forcedChoice(model),
+      bedrockModel.hasPromptCache(model),
+    ];
   };
   assert.deepEqual(can(models.claude), [true, 'tool', true]);
   assert.deepEqual(can(models.oldClaude), [false, 'tool', true]);

@@ -1,6 +1,17 @@
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { abilitiesOf } from '../anthropic-messages/model-abilities.ts';
 
+/** Says what the name of a model tells of its abilities. */
+export const bedrockModel = {
+  read: readBedrockModel,
+  ofHost: modelOfHost,
+  path: modelPath,
+  isNova2,
+  hasStructuredOutput,
+  forcedChoice,
+  hasPromptCache,
+};
+
 /** Vendor and name of the model behind a Bedrock model id, inference profile or resource name. */
 export interface BedrockModel {
   /** The id used in requests. */
@@ -40,7 +51,7 @@ const vendors: ReadonlySet<string> = new Set([
  * Reads a model id, a cross-region profile (`eu.anthropic.…`) or a full resource name
  * (`arn:aws:bedrock:…:foundation-model/…`, `…:inference-profile/…`).
  */
-export function readBedrockModel(id: string): BedrockModel {
+function readBedrockModel(id: string): BedrockModel {
   const parts = id.slice(id.lastIndexOf('/') + 1).split('.');
   for (const at of [0, 1]) {
     const vendor = parts[at] as string;
@@ -52,7 +63,7 @@ export function readBedrockModel(id: string): BedrockModel {
 }
 
 /** The model of a host; when its id does not show it, the setting `aws_bedrock_model` names it. */
-export function modelOfHost(host: HostFacts): BedrockModel {
+function modelOfHost(host: HostFacts): BedrockModel {
   const model = readBedrockModel(host.model);
   const behind = host.settings.aws_bedrock_model;
   if (model.vendor !== '' || behind === undefined) return model;
@@ -60,12 +71,12 @@ export function modelOfHost(host: HostFacts): BedrockModel {
 }
 
 /** `/model/{id}/{operation}`, the id escaped as one segment. */
-export function modelPath(id: string, operation: string): string {
+function modelPath(id: string, operation: string): string {
   return `/model/${encodeURIComponent(id)}/${operation}`;
 }
 
 /** Nova models of the second generation, which support reasoning and have built-in tools. */
-export function isNova2({ vendor, name }: BedrockModel): boolean {
+function isNova2({ vendor, name }: BedrockModel): boolean {
   return vendor === 'amazon' && name.startsWith('nova-2-');
 }
 
@@ -86,12 +97,12 @@ const structuredModels: Readonly<Record<string, RegExp>> = {
  * True for models that support `outputConfig.textFormat` and strict tools. Source: "Get validated JSON results from
  * models" in the Bedrock user guide; Claude models after 4.6 are missing there and refuse strict tools.
  */
-export function hasStructuredOutput(model: BedrockModel): boolean {
+function hasStructuredOutput(model: BedrockModel): boolean {
   return structuredModels[model.vendor]?.test(model.name) ?? false;
 }
 
 /** Tool choices that the model can be forced to: `tool` one named tool, `any` some tool, `auto` none. */
-export function forcedChoice(model: BedrockModel): 'tool' | 'any' | 'auto' {
+function forcedChoice(model: BedrockModel): 'tool' | 'any' | 'auto' {
   switch (model.vendor) {
     case 'anthropic':
       return abilitiesOf(model.name).forcedTool ? 'tool' : 'auto';
@@ -107,6 +118,6 @@ export function forcedChoice(model: BedrockModel): 'tool' | 'any' | 'auto' {
 }
 
 /** True for models that support cache points; others refuse them. Ids of unknown vendors count as supporting them. */
-export function hasPromptCache({ vendor, name }: BedrockModel): boolean {
+function hasPromptCache({ vendor, name }: BedrockModel): boolean {
   return vendor === '' || vendor === 'anthropic' || (vendor === 'amazon' && name.startsWith('nova'));
 }

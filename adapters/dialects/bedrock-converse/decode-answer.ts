@@ -21,6 +21,20 @@ import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { answerToolName } from '../anthropic-messages/content-blocks.ts';
 
+/** Reads uses of tools. */
+export const usedTool = { name: toolUseName, id: toolUseIdOf, inputText, provider: providerTool };
+
+/** Decodes an answer, or the pieces that a stream shares with it. */
+export const converseAnswer = {
+  decode: decodeConverse,
+  usage: decodeConverseUsage,
+  finish: readFinish,
+  fieldExtras,
+  extras: answerExtras,
+  imagePart,
+  citation: readCitation,
+};
+
 /** Meaning of a `toolUse` block in an answer. */
 export type ToolUseKind =
   /** The client must answer it. */
@@ -52,17 +66,17 @@ export class AnswerTools {
 /**
  * Name of the called tool. OpenAI's models may append a mark of their own format to it (`json<|channel|>commentary`).
  */
-export function toolUseName(toolUse: JsonObject): string {
+function toolUseName(toolUse: JsonObject): string {
   return (asText(toolUse.name) ?? '').replace(/<\|.*$/s, '');
 }
 
 /** The id of the call, or a new one. */
-export function toolUseIdOf(toolUse: JsonObject, { newId }: DecodeContext): string {
+function toolUseIdOf(toolUse: JsonObject, { newId }: DecodeContext): string {
   return asText(toolUse.toolUseId) ?? newId('call_');
 }
 
 /** The input of a call as JSON text; of a custom tool, its free text. */
-export function inputText(input: unknown, kind: ToolUseKind): string {
+function inputText(input: unknown, kind: ToolUseKind): string {
   if (kind === 'custom') {
     const text = asObject(input)?.input;
     if (typeof text === 'string') return text;
@@ -75,7 +89,7 @@ export function inputText(input: unknown, kind: ToolUseKind): string {
  * Reads a `usage` object. Its `inputTokens` exclude tokens read from and written to the cache; `totalTokens` include
  * them. Undefined when it counts no tokens.
  */
-export function decodeConverseUsage(value: unknown): Usage | undefined {
+function decodeConverseUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
   const input = asCount(usage?.inputTokens);
   const output = asCount(usage?.outputTokens);
@@ -115,7 +129,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
  * Finish of an answer. `called`: it holds a call that the client must answer, which some models report as an end of the
  * turn. `fields` are its `additionalModelResponseFields`.
  */
-export function readFinish(stopReason: unknown, called: boolean, fields: unknown): Finish {
+function readFinish(stopReason: unknown, called: boolean, fields: unknown): Finish {
   const raw = asText(stopReason) ?? '';
   const reason = Object.hasOwn(reasons, raw) ? (reasons[raw] as FinishReason) : 'unknown';
   const more = asObject(fields);
@@ -128,7 +142,7 @@ export function readFinish(stopReason: unknown, called: boolean, fields: unknown
 }
 
 /** The model's own members, when the caller asked for some: otherwise they hold the stop sequence alone. */
-export function fieldExtras(fields: unknown, request: ChatRequest): Extras | undefined {
+function fieldExtras(fields: unknown, request: ChatRequest): Extras | undefined {
   const asked = request.extras?.['bedrock-converse']?.additionalModelResponseFieldPaths;
   return asked === undefined || asObject(fields) === undefined
     ? undefined
@@ -139,7 +153,7 @@ export function fieldExtras(fields: unknown, request: ChatRequest): Extras | und
  * Members of an answer that only this dialect has: the guardrail's trace, performance, tier, cache details, and the
  * text that preceded an answer given through a tool.
  */
-export function answerExtras(told: JsonObject, preamble = ''): JsonObject | undefined {
+function answerExtras(told: JsonObject, preamble = ''): JsonObject | undefined {
   const extras: JsonObject = {};
   if (preamble !== '') extras.preamble = preamble;
   for (const name of ['trace', 'performanceConfig', 'serviceTier', 'metrics']) {
@@ -153,7 +167,7 @@ export function answerExtras(told: JsonObject, preamble = ''): JsonObject | unde
 }
 
 /** A complete answer of `Converse`. The wire has no id of its own; the model is the requested one. */
-export function decodeConverse(body: Buffer, context: DecodeContext): ChatAnswer {
+function decodeConverse(body: Buffer, context: DecodeContext): ChatAnswer {
   const answer = parseExactObject(body.toString('utf8'));
   const message = asObject(asObject(answer?.output)?.message);
   if (answer === undefined || message === undefined) {
@@ -235,7 +249,7 @@ function readBlock(block: JsonObject, tools: AnswerTools, context: DecodeContext
 }
 
 /** A picture that the model made. */
-export function imagePart(format: string | undefined, data: string): ChatPart {
+function imagePart(format: string | undefined, data: string): ChatPart {
   return { type: 'image', source: { kind: 'base64', mediaType: `image/${format ?? 'png'}`, data } };
 }
 
@@ -270,7 +284,7 @@ function readToolResult(toolResult: JsonObject, context: DecodeContext): Provide
 }
 
 /** A call or a result of a tool that the provider runs; `value` is the whole block. */
-export function providerTool(
+function providerTool(
   phase: 'call' | 'result',
   id: string,
   name: string,
@@ -291,7 +305,7 @@ function readCited(cited: JsonObject): TextPart {
 }
 
 /** A citation of an answer, whole or as a stream delta. Its positions refer to the source. */
-export function readCitation(value: JsonObject): Citation {
+function readCitation(value: JsonObject): Citation {
   const location = asObject(value.location);
   const source = asText(value.source);
   const url =

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decodeBedrockError, streamException } from './errors.ts';
+import { bedrockErrors } from './errors.ts';
 
 describe('error answers', () => {
   const rows: readonly (readonly [body: string, expected: object])[] = [
@@ -23,7 +23,7 @@ describe('error answers', () => {
   ];
   for (const [body, expected] of rows) {
     it(body === '' ? 'nothing' : body, () =>
-      assert.deepEqual(decodeBedrockError(400, Buffer.from(body)), { status: 400, ...expected }),
+      assert.deepEqual(bedrockErrors.decode(400, Buffer.from(body)), { status: 400, ...expected }),
     );
   }
 });
@@ -53,7 +53,7 @@ describe('exceptions in a stream', () => {
   ];
   for (const [name, told, status, message] of rows) {
     it(`${name} ${JSON.stringify(told)}`, () =>
-      assert.deepEqual(streamException(name, told as Record<string, unknown> | undefined), {
+      assert.deepEqual(bedrockErrors.ofStream(name, told as Record<string, unknown> | undefined), {
         status,
         message,
         type: name,

@@ -11,7 +11,7 @@ import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.
 import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
 import { asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { isOpenAiSignature } from '../openai-shapes.ts';
-import { type BedrockModel, hasPromptCache } from './bedrock-model.ts';
+import { type BedrockModel, bedrockModel } from './bedrock-model.ts';
 import { createHash } from 'node:crypto';
 
 type MediaKind = 'image' | 'document' | 'video' | 'audio';
@@ -227,7 +227,7 @@ export function addCachePoint(
   place: string,
   { model, report }: ContentContext,
 ): void {
-  if (!hasPromptCache(model)) return report.drop(`${place}.cache_control`);
+  if (!bedrockModel.hasPromptCache(model)) return report.drop(`${place}.cache_control`);
   const cachePoint: JsonObject = { type: 'default' };
   if (marker.ttl === '5m' || marker.ttl === '1h') cachePoint.ttl = marker.ttl;
   else if (marker.ttl !== undefined) report.drop(`${place}.cache_control.ttl`);

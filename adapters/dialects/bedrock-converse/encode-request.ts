@@ -11,8 +11,8 @@ import type {
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asArray, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { abilitiesOf, type ModelAbilities, planThinking } from '../anthropic-messages/model-abilities.ts';
-import { applyQuirks, effortOfBudget, reportUnsayable, type Setting } from '../request-settings.ts';
-import { type BedrockModel, hasStructuredOutput, isNova2, modelOfHost, modelPath } from './bedrock-model.ts';
+import { applyQuirks, reasoningEffort, reportUnsayable, type Setting } from '../request-settings.ts';
+import { type BedrockModel, bedrockModel } from './bedrock-model.ts';
 import { type ContentContext, DocumentNames, encodeConversation } from './encode-messages.ts';
 import { encodeTools, type ToolSituation } from './encode-tools.ts';
 import { answerTool, answerToolName } from '../anthropic-messages/content-blocks.ts';
@@ -38,7 +38,7 @@ function encodeReasoningSettings(request: ChatRequest, context: ContentContext):
   const { model, report } = context;
   if (model.vendor === 'anthropic') return claudeThinking(request, context);
   const off = settings.enabled === false || settings.effort === 'none';
-  if (isNova2(model)) return novaReasoning(settings, off, context);
+  if (bedrockModel.isNova2(model)) return novaReasoning(settings, off, context);
   const effort = effortOf(settings);
   if (model.vendor === 'openai' && effort !== undefined) {
     if (settings.summary !== undefined) report.drop('reasoning.summary');
@@ -56,7 +56,7 @@ function nameOf({ effort }: ReasoningSettings): string {
 
 function effortOf({ effort, budgetTokens, enabled }: ReasoningSettings): string | undefined {
   if (effort !== undefined) return effort;
-  if (budgetTokens !== undefined) return effortOfBudget(budgetTokens);
+  if (budgetTokens !== undefined) return reasoningEffort.ofBudget(budgetTokens);
   return enabled === true ? 'medium' : undefined;
 }
 
@@ -98,14 +98,14 @@ function novaEffort(wish: string): 'low' | 'high' {
 /** A chat request for `Converse` or, when it streams, `ConverseStream`. */
 export function encodeConverse(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   return {
-    path: modelPath(host.model, request.stream ? 'converse-stream' : 'converse'),
+    path: bedrockModel.path(host.model, request.stream ? 'converse-stream' : 'converse'),
     body: stringifyExact(converseBody(request, host, report)),
   };
 }
 
 /** The body of such a request. */
 export function converseBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
-  const model = modelOfHost(host);
+  const model = bedrockModel.ofHost(host);
   const context: ContentContext = { model, names: new DocumentNames(), report };
   reportUnsupported(request, model, report);
   const { system, messages } = encodeConversation(request.messages, context);
@@ -204,7 +204,7 @@ function addFormat(
 ): Pick<ToolSituation, 'answer'> {
   const format = request.responseFormat;
   if (format?.type !== 'json-schema') return {};
-  if (hasStructuredOutput(model)) {
+  if (bedrockModel.hasStructuredOutput(model)) {
     body.outputConfig = outputConfig(format);
     return {};
   }

@@ -4,7 +4,7 @@ import type {
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
-import { forcedChoice, hasStructuredOutput, isNova2 } from './bedrock-model.ts';
+import { bedrockModel } from './bedrock-model.ts';
 import { addCachePoint, type ContentContext } from './encode-messages.ts';
 import type { JsonObject } from '../json-reading.ts';
 
@@ -91,7 +91,7 @@ function toolSpec(
   const parameters = tool.parameters ?? { properties: {} };
   spec.inputSchema = { json: 'type' in parameters ? parameters : { type: 'object', ...parameters } };
   if (tool.strict === true) {
-    if (hasStructuredOutput(model)) spec.strict = true;
+    if (bedrockModel.hasStructuredOutput(model)) spec.strict = true;
     else report.drop(`${place}.function.strict`);
   }
   return spec;
@@ -119,7 +119,7 @@ function addProviderTool(
     return;
   }
   const system = novaTools[tool.purpose];
-  if (system === undefined || !(isNova2(model) || model.name.startsWith('nova-premier')))
+  if (system === undefined || !(bedrockModel.isNova2(model) || model.name.startsWith('nova-premier')))
     return report.drop(place);
   report.emulate(place);
   tools.push({ systemTool: { name: system } });
@@ -163,7 +163,7 @@ function choose(
   { request, situation, context }: Choosing,
 ): void {
   const { model, report } = context;
-  const strength = situation.thinking ? 'auto' : forcedChoice(model);
+  const strength = situation.thinking ? 'auto' : bedrockModel.forcedChoice(model);
   const type = wish.type === 'allowed' ? wish.mode : wish.type;
   let choice: 'auto' | 'any' | 'tool' = type === 'tool' ? 'tool' : type === 'required' ? 'any' : 'auto';
   if (choice !== 'auto' && strength === 'auto') {

@@ -1,6 +1,9 @@
 import { unreadableProviderError, type ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { asCount, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 
+/** Decodes errors of answers and of streams. */
+export const bedrockErrors = { decode: decodeBedrockError, ofStream: streamException };
+
 /** HTTP status by exception name, in lower case without its suffix. */
 const statusByException: Readonly<Record<string, number>> = {
   validation: 400,
@@ -20,7 +23,7 @@ const statusByException: Readonly<Record<string, number>> = {
 };
 
 /** An error answer: `{message}`, `{Message}`, `{__type, …}`, or a body that is not JSON. */
-export function decodeBedrockError(status: number, body: Buffer): ProviderError {
+function decodeBedrockError(status: number, body: Buffer): ProviderError {
   const error = parseObject(body.toString('utf8'));
   const output = asObject(error?.Output);
   const type = typeOf(error) ?? typeOf(output);
@@ -30,7 +33,7 @@ export function decodeBedrockError(status: number, body: Buffer): ProviderError 
 }
 
 /** An exception or error message inside a stream. The model's own status wins when it is present. */
-export function streamException(name: string, told: JsonObject | undefined): ProviderError {
+function streamException(name: string, told: JsonObject | undefined): ProviderError {
   const kind = name.toLowerCase().replace(/exception$/, '');
   const own = asCount(told?.originalStatusCode);
   const status = own !== undefined && own >= 400 && own < 600 ? own : (statusByException[kind] ?? 502);

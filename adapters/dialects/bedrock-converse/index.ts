@@ -6,24 +6,10 @@ import type {
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { countTokensOperation, passOn, refusedPlan, translated } from '../host-endpoints.ts';
-import { bedrockTokenCounting, embeddingsOperation, imagesOperation, rerankOperation } from './operations.ts';
-import {
-  answerExtras,
-  AnswerTools,
-  decodeConverse,
-  decodeConverseUsage,
-  fieldExtras,
-  imagePart,
-  inputText,
-  providerTool,
-  readCitation,
-  readFinish,
-  toolUseIdOf,
-  type ToolUseKind,
-  toolUseName,
-} from './decode-answer.ts';
-import { decodeBedrockError, streamException } from './errors.ts';
+import { countTokensOperation, endpointPlan } from '../host-endpoints.ts';
+import { bedrockOperations } from './operations.ts';
+import { AnswerTools, converseAnswer, type ToolUseKind, usedTool } from './decode-answer.ts';
+import { bedrockErrors } from './errors.ts';
 import { encodeConverse } from './encode-request.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
@@ -94,7 +80,7 @@ class StreamBlocks {
     const citation = asObject(delta.citation);
     if (citation !== undefined) {
       this.#showHeld();
-      this.#builder.citation(0, this.#ensure(index, 'text').key, readCitation(citation));
+      this.#builder.citation(0, this.#ensure(index, 'text').key, converseAnswer.citation(citation));
       return;
     }
     const open = this.#open.get(index);
@@ -114,10 +100,10 @@ class StreamBlocks {
   }
 
   #startToolUse(index: number, toolUse: JsonObject): void {
-    const id = toolUseIdOf(toolUse, this.#context);
+    const id = usedTool.id(toolUse, this.#context);
     if (this.#seenCalls.has(id)) return;
     this.#seenCalls.add(id);
-    const name = toolUseName(toolUse);
+    const name = usedTool.name(toolUse);
     const kind = this.#tools.kindOf(toolUse, name);
     if (kind === 'function' || kind === 'custom') {
       this.called = true;
@@ -165,7 +151,7 @@ class StreamBlocks {
   #input(index: number, input: unknown): void {
     const open = this.#open.get(index);
     if (open === undefined || input === undefined || input === null || input === '') return;
-    const text = typeof input === 'string' ? input : inputText(input, 'function');
+    const text = typeof input === 'string' ? input : usedTool.inputText(input, 'function');
     if (open.kind === 'function') this.#builder.arguments(0, open.key, text);
     else if (open.kind === 'answer') {
       if (open.pieces.length === 0) open.pieces.push(text);
@@ -197,10 +183,15 @@ class StreamBlocks {
         builder.open(0, key, { type: 'reasoning', text: '', redacted: joinBase64(pieces) });
         break;
       case 'image':
-        if (pieces.length > 0) builder.open(0, key, imagePart(asText(head.format), joinBase64(pieces)));
+        if (pieces.length > 0)
+          builder.open(0, key, converseAnswer.imagePart(asText(head.format), joinBase64(pieces)));
         break;
       case 'custom':
-        builder.arguments(0, key, inputText(parseExactObject(pieces.join('')) ?? pieces.join(''), 'custom'));
+        builder.arguments(
+          0,
+          key,
+          usedTool.inputText(parseExactObject(pieces.join('')) ?? pieces.join(''), 'custom'),
+        );
         break;
       case 'answer':
         if (pieces.length === 0) builder.text(0, key, '{}');
@@ -208,7 +199,11 @@ class StreamBlocks {
       case 'provider': {
         const input = pieces.length === 0 ? {} : (parseExactObject(pieces.join('')) ?? pieces.join(''));
         const value = { toolUse: { ...head, input } };
-        builder.open(0, key, providerTool('call', asText(head.toolUseId) ?? '', toolUseName(head), value));
+        builder.open(
+          0,
+          key,
+          usedTool.provider('call', asText(head.toolUseId) ?? '', usedTool.name(head), value),
+        );
         break;
       }
       case 'result':
@@ -224,7 +219,7 @@ class StreamBlocks {
   #openResult({ key, head, content }: OpenBlock): void {
     const name = (asText(head.type) ?? '').replace(/_result$/, '');
     const value = { toolResult: { ...head, content } };
-    this.#builder.open(0, key, providerTool('result', toolUseIdOf(head, this.#context), name, value));
+    this.#builder.open(0, key, usedTool.provider('result', usedTool.id(head, this.#context), name, value));
   }
 }
 
@@ -284,7 +279,7 @@ class ConverseEventReader implements ChatEventReader {
     }
     const data = parseExactObject(payload.data);
     if (payload.messageType === 'exception' || payload.messageType === 'error') {
-      builder.error(streamException(payload.event, data));
+      builder.error(bedrockErrors.ofStream(payload.event, data));
       return;
     }
     if (data === undefined) {
@@ -299,7 +294,7 @@ class ConverseEventReader implements ChatEventReader {
       const told = asObject(data[name]);
       if (told === undefined) continue;
       if (known.has(name)) this.#event(name, told);
-      else if (name.endsWith('Exception')) builder.error(streamException(name, told));
+      else if (name.endsWith('Exception')) builder.error(bedrockErrors.ofStream(name, told));
     }
   }
 
@@ -325,17 +320,17 @@ class ConverseEventReader implements ChatEventReader {
     this.#blocks.end();
     this.#builder.finish(
       0,
-      readFinish(told.stopReason, this.#blocks.called, fields),
-      fieldExtras(fields, this.#context.request),
+      converseAnswer.finish(told.stopReason, this.#blocks.called, fields),
+      converseAnswer.fieldExtras(fields, this.#context.request),
     );
     const { preamble } = this.#blocks;
     if (preamble !== '') this.#builder.extras({ 'bedrock-converse': { preamble } });
   }
 
   #metadata(told: JsonObject): void {
-    const usage = decodeConverseUsage(told.usage);
+    const usage = converseAnswer.usage(told.usage);
     if (usage !== undefined) this.#builder.usage(usage);
-    const extras = answerExtras(told);
+    const extras = converseAnswer.extras(told);
     if (extras !== undefined) this.#builder.extras({ 'bedrock-converse': extras });
   }
 }
@@ -349,9 +344,9 @@ const unreadable = {
 /** Chat by Bedrock's `Converse` and `ConverseStream`. The base URL is the host's root; requests are signed after encoding. */
 export const bedrockConverseProvider: ChatProviderCodec = {
   encodeRequest: encodeConverse,
-  decodeAnswer: decodeConverse,
+  decodeAnswer: converseAnswer.decode,
   eventReader: (contentType, context) => new ConverseEventReader(contentType, context),
-  decodeError: decodeBedrockError,
+  decodeError: bedrockErrors.decode,
 };
 
 /** Operations in OpenAI's shape that no Bedrock model offers. */
@@ -375,20 +370,20 @@ interface BedrockConverseParts {
 /** A host of Bedrock's runtime. Paths that the gateway does not model (`/model/{id}/invoke`) pass unchanged. */
 export function createBedrockConverseHost({ anthropicClient }: BedrockConverseParts): ProviderDialect {
   const operations = new Map([
-    ['messages.count_tokens', countTokensOperation(anthropicClient, bedrockTokenCounting)],
-    ['embeddings', embeddingsOperation],
-    ['images.generations', imagesOperation],
-    ['rerank', rerankOperation],
+    ['messages.count_tokens', countTokensOperation(anthropicClient, bedrockOperations.tokenCounting)],
+    ['embeddings', bedrockOperations.embeddings],
+    ['images.generations', bedrockOperations.images],
+    ['rerank', bedrockOperations.rerank],
   ]);
   return {
     name: 'bedrock-converse',
     plan(call) {
-      const chat = translated(call, bedrockConverseProvider);
+      const chat = endpointPlan.translated(call, bedrockConverseProvider);
       if (chat !== undefined) return chat;
       const codec = operations.get(call.endpoint);
       if (codec !== undefined) return { kind: 'operation', codec };
       const operation = missing.get(call.endpoint);
-      return operation === undefined ? passOn(call) : refusedPlan(call, operation);
+      return operation === undefined ? endpointPlan.passOn(call) : endpointPlan.refused(call, operation);
     },
   };
 }

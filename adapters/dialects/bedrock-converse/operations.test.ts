@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { hostOf, models } from './converse.test-support.ts';
-import { embeddingsOperation, imagesOperation, rerankOperation } from './operations.ts';
+import { bedrockOperations } from './operations.ts';
 import type { JsonObject } from '../json-reading.ts';
 
 function asked(codec: OperationCodec, model: string, body: JsonObject) {
@@ -92,7 +92,7 @@ describe('embeddings', () => {
   ];
   for (const { model, given, body, dropped = [], emulated = [] } of rows) {
     it(`are asked of ${model}`, () => {
-      const out = asked(embeddingsOperation, model, given);
+      const out = asked(bedrockOperations.embeddings, model, given);
       assert.equal(out.path, `/model/${encodeURIComponent(model)}/invoke`);
       assert.deepEqual(out.body, body);
       assert.deepEqual([out.dropped, out.emulated], [dropped, emulated]);
@@ -110,7 +110,10 @@ describe('embeddings', () => {
   ];
   for (const [says, model, given, param] of refused) {
     it(`refuse ${says}`, () =>
-      assert.throws(() => asked(embeddingsOperation, model, given), { code: 'invalid_request', param }));
+      assert.throws(() => asked(bedrockOperations.embeddings, model, given), {
+        code: 'invalid_request',
+        param,
+      }));
   }
 
   it("come in OpenAI's shape from every model", () => {
@@ -122,7 +125,7 @@ describe('embeddings', () => {
       { embeddings: { float: [[1, 2]] }, response_type: 'embeddings_by_type' },
     ];
     for (const answer of answers) {
-      const { body } = told(embeddingsOperation, answer, { model: 'asked' });
+      const { body } = told(bedrockOperations.embeddings, answer, { model: 'asked' });
       const { object, data, model } = body as JsonObject;
       assert.deepEqual([object, model], ['list', 'asked']);
       assert.deepEqual(data, [{ object: 'embedding', index: 0, embedding: [1, 2] }]);
@@ -130,16 +133,20 @@ describe('embeddings', () => {
   });
 
   it('tell the usage where the model does', () => {
-    const answer = told(embeddingsOperation, { embedding: [1], inputTextTokenCount: 3 });
+    const answer = told(bedrockOperations.embeddings, { embedding: [1], inputTextTokenCount: 3 });
     assert.equal(answer.usage?.promptTokens, 3);
     assert.deepEqual((answer.body as JsonObject).usage, { prompt_tokens: 3, total_tokens: 3 });
-    const silent = told(embeddingsOperation, { embeddings: [[1]] });
+    const silent = told(bedrockOperations.embeddings, { embeddings: [[1]] });
     assert.equal(silent.usage, undefined);
     assert.deepEqual((silent.body as JsonObject).usage, { prompt_tokens: 0, total_tokens: 0 });
   });
 
   it('are packed as the caller wants them', () => {
-    const answer = told(embeddingsOperation, { embedding: [1, -0.5] }, { encoding_format: 'base64' });
+    const answer = told(
+      bedrockOperations.embeddings,
+      { embedding: [1, -0.5] },
+      { encoding_format: 'base64' },
+    );
     const [{ embedding }] = (answer.body as JsonObject).data as [{ embedding: string }];
     const bytes = Buffer.from(embedding, 'base64');
     assert.deepEqual([bytes.readFloatLE(0), bytes.readFloatLE(4), bytes.length], [1, -0.5, 8]);
@@ -147,7 +154,7 @@ describe('embeddings', () => {
 
   it('refuse an answer without any', () => {
     for (const answer of [{}, [], { embeddings: [] }]) {
-      assert.throws(() => told(embeddingsOperation, answer), { code: 'upstream_invalid' });
+      assert.throws(() => told(bedrockOperations.embeddings, answer), { code: 'upstream_invalid' });
     }
   });
 });
@@ -219,14 +226,14 @@ describe('images', () => {
   ];
   for (const { model, given, body, dropped = [], emulated = [] } of rows) {
     it(`are asked of ${model} (${Object.keys(given).join(', ')})`, () => {
-      const out = asked(imagesOperation, model, { prompt: 'A cat', ...given });
+      const out = asked(bedrockOperations.images, model, { prompt: 'A cat', ...given });
       assert.deepEqual(out.body, body);
       assert.deepEqual([out.dropped, out.emulated], [dropped, emulated]);
     });
   }
 
   it('refuse what cannot be asked', () => {
-    const of = (model: string, given: JsonObject) => () => asked(imagesOperation, model, given);
+    const of = (model: string, given: JsonObject) => () => asked(bedrockOperations.images, model, given);
     assert.throws(of('amazon.nova-canvas-v1:0', {}), { code: 'invalid_request', param: 'prompt' });
     assert.throws(of('amazon.nova-canvas-v1:0', { prompt: 'a', size: 'big' }), { param: 'size' });
     assert.throws(of(models.claude, { prompt: 'a' }), { code: 'invalid_request', param: 'model' });
@@ -238,7 +245,7 @@ describe('images', () => {
       { seeds: [1], finish_reasons: [null], images: ['AAAA'] },
       { result: 'success', artifacts: [{ base64: 'AAAA', finishReason: 'SUCCESS' }] },
     ]) {
-      assert.deepEqual(told(imagesOperation, answer).body, { data: [{ b64_json: 'AAAA' }] });
+      assert.deepEqual(told(bedrockOperations.images, answer).body, { data: [{ b64_json: 'AAAA' }] });
     }
   });
 
@@ -247,13 +254,13 @@ describe('images', () => {
       [{ finish_reasons: ['Filter reason: prompt'] }, /Filter reason: prompt/],
       [{ images: [], error: 'Blocked by policy' }, /Blocked by policy/],
     ] as const) {
-      assert.throws(() => told(imagesOperation, answer), {
+      assert.throws(() => told(bedrockOperations.images, answer), {
         code: 'invalid_request',
         source: 'provider',
         message,
       });
     }
-    assert.throws(() => told(imagesOperation, {}), { code: 'upstream_invalid' });
+    assert.throws(() => told(bedrockOperations.images, {}), { code: 'upstream_invalid' });
   });
 });
 
@@ -268,7 +275,7 @@ describe('reranking', () => {
   };
 
   it('is asked of Cohere by a full resource name', () => {
-    const out = asked(rerankOperation, arn, { ...given, max_tokens_per_doc: 99 });
+    const out = asked(bedrockOperations.rerank, arn, { ...given, max_tokens_per_doc: 99 });
     assert.equal(
       out.path,
       '/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A%3Afoundation-model%2Fcohere.rerank-v3-5%3A0/invoke',
@@ -284,13 +291,13 @@ describe('reranking', () => {
   });
 
   it("is asked of Amazon's model", () => {
-    const out = asked(rerankOperation, 'amazon.rerank-v1:0', { query: 'cats', documents: ['a'] });
+    const out = asked(bedrockOperations.rerank, 'amazon.rerank-v1:0', { query: 'cats', documents: ['a'] });
     assert.deepEqual(out.body, { query: 'cats', documents: ['a'] });
   });
 
   it('gives the documents back from the request, when they are wanted', () => {
     const results = [{ index: 1, relevance_score: 0.9 }, { index: 0, relevance_score: 0.2 }, { index: -1 }];
-    assert.deepEqual(told(rerankOperation, { results }, { ...given, model: 'm' }).body, {
+    assert.deepEqual(told(bedrockOperations.rerank, { results }, { ...given, model: 'm' }).body, {
       model: 'm',
       results: [
         { index: 1, relevance_score: 0.9, document: { text: 'b' } },
@@ -298,7 +305,7 @@ describe('reranking', () => {
       ],
     });
     assert.deepEqual(
-      told(rerankOperation, { results: [results[0]] }, { model: 'm', documents: ['a', 'b'] }).body,
+      told(bedrockOperations.rerank, { results: [results[0]] }, { model: 'm', documents: ['a', 'b'] }).body,
       {
         model: 'm',
         results: [{ index: 1, relevance_score: 0.9 }],
@@ -307,11 +314,11 @@ describe('reranking', () => {
   });
 
   it('refuses what cannot be asked or read', () => {
-    const of = (model: string, body: JsonObject) => () => asked(rerankOperation, model, body);
+    const of = (model: string, body: JsonObject) => () => asked(bedrockOperations.rerank, model, body);
     assert.throws(of(models.claude, given), { param: 'model' });
     assert.throws(of(arn, { ...given, query: '' }), { param: 'query' });
     assert.throws(of(arn, { ...given, documents: [] }), { param: 'documents' });
     assert.throws(of(arn, { ...given, documents: [1] }), { param: 'documents[0]' });
-    assert.throws(() => told(rerankOperation, {}), { code: 'upstream_invalid' });
+    assert.throws(() => told(bedrockOperations.rerank, {}), { code: 'upstream_invalid' });
   });
 });

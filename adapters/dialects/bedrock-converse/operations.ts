@@ -10,17 +10,17 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { modelOfHost, modelPath } from './bedrock-model.ts';
+import { bedrockModel } from './bedrock-model.ts';
 import type { OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { embeddingsAnswer, type TokenCounting } from '../host-endpoints.ts';
-import { decodeBedrockError } from './errors.ts';
+import { bedrockErrors } from './errors.ts';
 import { converseBody } from './encode-request.ts';
 
 /**
  * Pictures of Titan, Nova Canvas and Stability through `InvokeModel`. They always arrive as base64; the answer has no
  * `created`, which a pure codec cannot know.
  */
-export const imagesOperation: OperationCodec = {
+const imagesOperation: OperationCodec = {
   encodeRequest(body, host, report) {
     const members = new RequestMembers(body);
     const prompt = asText(members.take('prompt'));
@@ -35,7 +35,7 @@ export const imagesOperation: OperationCodec = {
     if (images.length === 0) throw refusal(answer);
     return { body: { data: images.map((image) => ({ b64_json: image })) } };
   },
-  decodeError: decodeBedrockError,
+  decodeError: bedrockErrors.decode,
 };
 
 function encodePrompt(
@@ -44,7 +44,7 @@ function encodePrompt(
   host: HostFacts,
   report: EncodeReport,
 ): JsonObject {
-  const { vendor, name } = modelOfHost(host);
+  const { vendor, name } = bedrockModel.ofHost(host);
   const size = readSize(members.take('size'));
   if (vendor === 'amazon' && (name.startsWith('titan-image') || name.startsWith('nova-canvas'))) {
     return amazonImage(prompt, members, size, report);
@@ -157,28 +157,28 @@ function refusal(answer: JsonObject): GatewayError {
 const counted = ['messages', 'system', 'toolConfig', 'additionalModelRequestFields'];
 
 /** Bedrock's `CountTokens`. It counts for models, not for inference profiles. */
-export const bedrockTokenCounting: TokenCounting = {
+const bedrockTokenCounting: TokenCounting = {
   encode(request, host, report) {
     const whole = converseBody(request, host, report);
     const converse: JsonObject = {};
     for (const name of counted) if (whole[name] !== undefined) converse[name] = whole[name];
-    const { id, vendor, name } = modelOfHost(host);
+    const { id, vendor, name } = bedrockModel.ofHost(host);
     return {
-      path: modelPath(vendor === '' ? id : `${vendor}.${name}`, 'count-tokens'),
+      path: bedrockModel.path(vendor === '' ? id : `${vendor}.${name}`, 'count-tokens'),
       body: stringifyExact({ input: { converse } }),
     };
   },
   member: 'inputTokens',
-  decodeError: decodeBedrockError,
+  decodeError: bedrockErrors.decode,
 };
 
 /**
  * Reranking by Cohere's and Amazon's models through `InvokeModel`. The documents for `return_documents` are those of
  * the request: the models return none.
  */
-export const rerankOperation: OperationCodec = {
+const rerankOperation: OperationCodec = {
   encodeRequest(body, host, report) {
-    const { vendor, name } = modelOfHost(host);
+    const { vendor, name } = bedrockModel.ofHost(host);
     if (!name.startsWith('rerank') || (vendor !== 'cohere' && vendor !== 'amazon'))
       throw unknownModel(host, 'reranking');
     const members = new RequestMembers(body);
@@ -209,7 +209,7 @@ export const rerankOperation: OperationCodec = {
     const told: JsonObject = { ...answer, model: request.model, results };
     return { body: told };
   },
-  decodeError: decodeBedrockError,
+  decodeError: bedrockErrors.decode,
 };
 
 /** Texts, or the `text` of objects; other objects are sent as JSON text. */
@@ -233,7 +233,7 @@ interface EmbeddingInput {
 }
 
 /** Embeddings of Titan, Nova and Cohere through `InvokeModel`, in OpenAI's shape. */
-export const embeddingsOperation: OperationCodec = {
+const embeddingsOperation: OperationCodec = {
   encodeRequest(body, host, report) {
     const members = new RequestMembers(body);
     // The gateway itself packs the numbers.
@@ -248,7 +248,15 @@ export const embeddingsOperation: OperationCodec = {
     // Only Titan counts its tokens in the answer.
     return embeddingsAnswer(vectors, request, asCount(answer.inputTextTokenCount));
   },
-  decodeError: decodeBedrockError,
+  decodeError: bedrockErrors.decode,
+};
+
+/** Operations besides chat. */
+export const bedrockOperations = {
+  images: imagesOperation,
+  tokenCounting: bedrockTokenCounting,
+  rerank: rerankOperation,
+  embeddings: embeddingsOperation,
 };
 
 function encodeInputs(
@@ -257,7 +265,7 @@ function encodeInputs(
   inputs: readonly EmbeddingInput[],
   report: EncodeReport,
 ): JsonObject {
-  const { vendor, name } = modelOfHost(host);
+  const { vendor, name } = bedrockModel.ofHost(host);
   if (vendor === 'cohere') return cohere(name, members, inputs, report);
   if (vendor === 'amazon' && name.startsWith('titan-embed-image'))
     return titanImage(members, only(inputs, host));
@@ -395,7 +403,7 @@ class RequestMembers {
     for (const [name, value] of Object.entries(this.#rest)) {
       if (value !== undefined && value !== null) report.drop(name);
     }
-    return { path: modelPath(host.model, 'invoke'), body: stringifyExact({ ...body, ...this.#own }) };
+    return { path: bedrockModel.path(host.model, 'invoke'), body: stringifyExact({ ...body, ...this.#own }) };
   }
 }
 

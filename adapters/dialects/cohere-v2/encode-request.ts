@@ -13,7 +13,7 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asArray, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { applyQuirks, budgetOfEffort, reportUnsayable, type Setting } from '../request-settings.ts';
+import { applyQuirks, reasoningEffort, reportUnsayable, type Setting } from '../request-settings.ts';
 import type {
   ChatPart,
   Extras,
@@ -24,7 +24,7 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
-import { dataUrl } from '../request-members.ts';
+import { dataUrls } from '../request-members.ts';
 
 const readable = /^(text\/|application\/(json|xml|yaml|x-yaml)\b)/i;
 
@@ -115,7 +115,7 @@ function encodeThinking(body: JsonObject, settings: ReasoningSettings, report: E
     body.thinking = { type: 'disabled' };
     return;
   }
-  const budget = budgetTokens ?? (effort === undefined ? undefined : budgetOfEffort(effort));
+  const budget = budgetTokens ?? (effort === undefined ? undefined : reasoningEffort.budget(effort));
   if (effort !== undefined && budgetTokens === undefined) {
     if (budget === undefined) report.drop('reasoning_effort');
     else report.emulate('reasoning_effort');
@@ -229,7 +229,7 @@ function textBlock(part: TextPart): JsonObject {
 
 function imageBlock({ source, detail, extras }: ImagePart): JsonObject | undefined {
   if (source.kind !== 'url' && source.kind !== 'base64') return undefined;
-  const url = source.kind === 'url' ? source.url : dataUrl(source);
+  const url = source.kind === 'url' ? source.url : dataUrls.encode(source);
   const image = detail === undefined ? { url } : { url, detail };
   return { type: 'image_url', image_url: image, ...ownExtras(extras) };
 }

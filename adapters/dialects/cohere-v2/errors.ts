@@ -1,6 +1,9 @@
 import { unreadableProviderError, type ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { asArray, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 
+/** Decodes errors of answers and of streams. */
+export const cohereErrors = { decode: decodeCohereError, ofObject: errorOf };
+
 /** Statuses that only Cohere uses, in its documentation's words. */
 const ownTypes: Readonly<Record<number, string>> = { 498: 'invalid_token', 499: 'request_cancelled' };
 
@@ -8,14 +11,14 @@ const ownTypes: Readonly<Record<number, string>> = { 498: 'invalid_token', 499: 
  * Reads the body of an error answer: `{message, id}`, and bodies of servers in front of the API (lists, `detail`,
  * `error`).
  */
-export function decodeCohereError(status: number, body: Buffer): ProviderError {
+function decodeCohereError(status: number, body: Buffer): ProviderError {
   const json = parseObject(body.toString('utf8'));
   const error = json === undefined ? undefined : errorOf(json, status);
   return error ?? unreadableProviderError(status, body);
 }
 
 /** The error in an object; undefined when there is none. */
-export function errorOf(json: JsonObject, status: number): ProviderError | undefined {
+function errorOf(json: JsonObject, status: number): ProviderError | undefined {
   const inner = asObject(json.error);
   const message =
     messageOf(json.message) ??

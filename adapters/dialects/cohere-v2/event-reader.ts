@@ -17,13 +17,24 @@ import {
   stringifyExact,
   parseExactObject,
 } from '../json-reading.ts';
-import { errorOf } from './errors.ts';
+import { cohereErrors } from './errors.ts';
+
+/** Decodes pieces that answers and streams share. */
+export const cohereAnswer = {
+  isOfText,
+  citations: decodeCitations,
+  finish: decodeFinish,
+  logprob: decodeLogprob,
+  usage: decodeUsage,
+  customNames,
+  customInput,
+};
 
 /** Number in the id that Cohere gives a document without one: `doc:3`. */
 const numberedDocument = /^doc:(\d+)$/;
 
 /** True for a citation of the answer's text, not of its thinking or its plan. */
-export function isOfText(citation: JsonObject): boolean {
+function isOfText(citation: JsonObject): boolean {
   return citation.type === undefined || citation.type === 'TEXT_CONTENT';
 }
 
@@ -31,7 +42,7 @@ export function isOfText(citation: JsonObject): boolean {
  * One citation for each source of a span of `text`. Cohere counts code points; when those and UTF-16 units differ, the
  * position is found by the cited words.
  */
-export function decodeCitations(value: JsonObject, text: string): Citation[] {
+function decodeCitations(value: JsonObject, text: string): Citation[] {
   const sources = asArray(value.sources);
   if (sources.length === 0) return [oneCitation(value, undefined, text)];
   return sources.map((source) => oneCitation(value, asObject(source), text));
@@ -84,7 +95,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
 };
 
 /** Finish of an answer; it waits for tools exactly when it holds calls (`hasCalls`). */
-export function decodeFinish(raw: string, hasCalls: boolean): Finish {
+function decodeFinish(raw: string, hasCalls: boolean): Finish {
   const reason = Object.hasOwn(reasons, raw) ? (reasons[raw] as FinishReason) : 'unknown';
   if (reason === 'tool-calls' && !hasCalls) return { reason: 'stop', raw };
   return { reason: reason === 'stop' && hasCalls ? 'tool-calls' : reason, raw };
@@ -97,7 +108,7 @@ export const planMark = { 'cohere-v2': { tool_plan: true } } as const;
  * Log probability of a piece of text. Cohere gives one number per token, but the text of the tokens only joined: the
  * piece counts as one token with the sum. Undefined when there is none.
  */
-export function decodeLogprob(value: unknown): TokenLogprob | undefined {
+function decodeLogprob(value: unknown): TokenLogprob | undefined {
   const item = asObject(value);
   if (item === undefined) return undefined;
   const numbers = asArray(item.logprobs).filter((one) => typeof one === 'number');
@@ -111,7 +122,7 @@ export function decodeLogprob(value: unknown): TokenLogprob | undefined {
  * cached tokens included; `billed_units` excludes tokens that Cohere adds to the prompt and is used when `tokens` is
  * missing. Undefined when no tokens are counted (a rerank billed by searches).
  */
-export function decodeUsage(value: unknown): Usage | undefined {
+function decodeUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
   if (usage === undefined) return undefined;
   const tokens = asObject(usage.tokens) ?? {};
@@ -140,12 +151,12 @@ function billedInput(text: unknown, images: unknown): number | undefined {
 }
 
 /** Names of the tools whose calls become free input. */
-export function customNames(request: ChatRequest): ReadonlySet<string> {
+function customNames(request: ChatRequest): ReadonlySet<string> {
   return new Set(request.tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
 }
 
 /** The free input in a call's arguments; the arguments themselves when the model wrote another shape. */
-export function customInput(given: string): string {
+function customInput(given: string): string {
   const members = parseExactObject(given);
   if (typeof members?.input === 'string') return members.input;
   return members !== undefined && Object.keys(members).length === 0 ? '' : given;
@@ -393,7 +404,7 @@ export class CohereEventReader implements ChatEventReader {
 
   private reportError(json: JsonObject): void {
     const status = asCount(json.status_code) ?? asCount(json.status) ?? 0;
-    const error = errorOf(json, status >= 400 && status <= 599 ? status : 502);
+    const error = cohereErrors.ofObject(json, status >= 400 && status <= 599 ? status : 502);
     if (error !== undefined) this.builder.error(error);
   }
 

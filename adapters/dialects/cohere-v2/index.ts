@@ -13,20 +13,10 @@ import type {
   UpstreamCallFacts,
   UpstreamPlan,
 } from '../../../core/dialects/upstream-plan.ts';
-import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
-import { decodeCohereError } from './errors.ts';
+import { endpointPlan } from '../host-endpoints.ts';
+import { cohereErrors } from './errors.ts';
 import { encodeCohereRequest } from './encode-request.ts';
-import {
-  CohereEventReader,
-  decodeUsage,
-  decodeFinish,
-  planMark,
-  customNames,
-  customInput,
-  isOfText,
-  decodeCitations,
-  decodeLogprob,
-} from './event-reader.ts';
+import { cohereAnswer, CohereEventReader, planMark } from './event-reader.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import {
   asArray,
@@ -60,7 +50,7 @@ export const cohereRerank: OperationCodec = {
   decodeAnswer(body, _contentType, request) {
     return decodeRerank(body, request);
   },
-  decodeError: decodeCohereError,
+  decodeError: cohereErrors.decode,
 };
 
 /** The wire accepts texts: objects become YAML, as its documentation advises, with the fields to rank by. */
@@ -105,7 +95,7 @@ function decodeRerank(body: Buffer, request: JsonObject): OperationAnswer {
   }
   const model = asText(request.model) ?? '';
   const documents = request.return_documents === true ? asArray(request.documents) : [];
-  const usage = decodeUsage(json.meta);
+  const usage = cohereAnswer.usage(json.meta);
   const answer: JsonObject = {
     id: asText(json.id) ?? '',
     object: 'list',
@@ -164,7 +154,7 @@ export const cohereEmbeddings: OperationCodec = {
   decodeAnswer(body, _contentType, request) {
     return decodeEmbeddings(body, request);
   },
-  decodeError: decodeCohereError,
+  decodeError: cohereErrors.decode,
 };
 
 function embeddingTypes(body: JsonObject): unknown {
@@ -213,7 +203,7 @@ function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
       'The provider answered with something that are no Cohere embeddings: "embeddings" was expected.',
     );
   }
-  const usage = decodeUsage(json.meta);
+  const usage = cohereAnswer.usage(json.meta);
   const tokens = usage?.promptTokens ?? 0;
   const model = asText(request.model) ?? '';
   const answer: JsonObject = {
@@ -237,7 +227,7 @@ export const cohereV2Provider: ChatProviderCodec = {
   encodeRequest: encodeCohereRequest,
   decodeAnswer: decodeCohereAnswer,
   eventReader: (contentType, context) => new CohereEventReader(contentType, context),
-  decodeError: decodeCohereError,
+  decodeError: cohereErrors.decode,
 };
 
 /** Operations that Cohere does not offer. */
@@ -257,13 +247,15 @@ export const cohereV2Host: ProviderDialect = {
       case 'embeddings':
         return { kind: 'operation', codec: cohereEmbeddings };
       case 'rerank':
-        return call.path === '/v2/rerank' ? passOn(call) : { kind: 'operation', codec: cohereRerank };
+        return call.path === '/v2/rerank'
+          ? endpointPlan.passOn(call)
+          : { kind: 'operation', codec: cohereRerank };
       case 'models':
-        return passOn(/^\/v\d/.test(call.path) ? call : { ...call, path: `/v1${call.path}` });
+        return endpointPlan.passOn(/^\/v\d/.test(call.path) ? call : { ...call, path: `/v1${call.path}` });
       default: {
         const operation = missing[call.endpoint];
-        if (operation !== undefined) return refusedPlan(call, operation);
-        return translated(call, cohereV2Provider) ?? passOn(call);
+        if (operation !== undefined) return endpointPlan.refused(call, operation);
+        return endpointPlan.translated(call, cohereV2Provider) ?? endpointPlan.passOn(call);
       }
     }
   },
@@ -291,13 +283,13 @@ function decodeCohereAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
     asArray(message.citations),
   );
   const hasCalls = parts.some(({ type }) => type === 'tool-call');
-  const usage = decodeUsage(json.usage);
+  const usage = cohereAnswer.usage(json.usage);
   const extras = extrasOf(json, unplaced);
   const logprobs = logprobsOf(json.logprobs);
   const choice: ChatChoice = {
     index: 0,
     parts,
-    finish: decodeFinish(asText(json.finish_reason) ?? '', hasCalls),
+    finish: cohereAnswer.finish(asText(json.finish_reason) ?? '', hasCalls),
     ...(logprobs !== undefined && { logprobs }),
   };
   return {
@@ -334,7 +326,7 @@ function contentParts(content: unknown): ChatPart[] {
 }
 
 function callParts({ tool_calls: calls }: JsonObject, context: DecodeContext): ChatPart[] {
-  const customs = customNames(context.request);
+  const customs = cohereAnswer.customNames(context.request);
   return asArray(calls).flatMap((one): ChatPart[] => {
     const call = asObject(one);
     const called = asObject(call?.function);
@@ -344,7 +336,7 @@ function callParts({ tool_calls: calls }: JsonObject, context: DecodeContext): C
     const given = argumentsOf(called.arguments);
     return [
       customs.has(name)
-        ? { type: 'tool-call', kind: 'custom', id, name, arguments: customInput(given) }
+        ? { type: 'tool-call', kind: 'custom', id, name, arguments: cohereAnswer.customInput(given) }
         : { type: 'tool-call', kind: 'function', id, name, arguments: given },
     ];
   });
@@ -361,8 +353,8 @@ function placeCitations(parts: readonly ChatPart[], citations: readonly unknown[
     if (citation === undefined) continue;
     const index = asCount(citation.content_index);
     const part = index === undefined ? firstText : content[index];
-    if (part?.type !== 'text' || !isOfText(citation)) unplaced.push(citation);
-    else placed.set(part, [...(placed.get(part) ?? []), ...decodeCitations(citation, part.text)]);
+    if (part?.type !== 'text' || !cohereAnswer.isOfText(citation)) unplaced.push(citation);
+    else placed.set(part, [...(placed.get(part) ?? []), ...cohereAnswer.citations(citation, part.text)]);
   }
   const cited = parts.map((part) => {
     const citations = placed.get(part);
@@ -372,7 +364,7 @@ function placeCitations(parts: readonly ChatPart[], citations: readonly unknown[
 }
 
 function logprobsOf(value: unknown): readonly TokenLogprob[] | undefined {
-  const items = asArray(value).flatMap((one) => decodeLogprob(one) ?? []);
+  const items = asArray(value).flatMap((one) => cohereAnswer.logprob(one) ?? []);
   return items.length === 0 ? undefined : items;
 }
 

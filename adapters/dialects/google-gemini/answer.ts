@@ -13,9 +13,15 @@ import {
   asBuffer,
   parseObject,
 } from '../json-reading.ts';
-import { readError } from './errors.ts';
-import { member, memberObject } from './parts.ts';
+import { geminiErrors } from './errors.ts';
+import { geminiMembers } from './parts.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
+
+/** Usage, to and from its members. */
+export const geminiUsage = { decode: decodeGeminiUsage, encode: encodeGeminiUsage };
+
+/** Finish reasons, to and from the wire. */
+export const finishReason = { decode: decodeFinishReason, encode: encodeFinishReason };
 
 /** Finish reasons of the wire other than a normal stop. */
 const meanings: Readonly<Record<string, FinishReason>> = {
@@ -53,13 +59,13 @@ const words: Readonly<Record<FinishReason, string>> = {
 };
 
 /** Meaning of a `finishReason`. The wire has no reason for pending tool calls: a stop with calls means it. */
-export function decodeFinishReason(raw: string, hasCalls: boolean): Finish {
+function decodeFinishReason(raw: string, hasCalls: boolean): Finish {
   const reason = Object.hasOwn(meanings, raw) ? (meanings[raw] as FinishReason) : 'unknown';
   return { reason: reason === 'stop' && hasCalls ? 'tool-calls' : reason, raw };
 }
 
 /** The wire's finish reason; one of its own is kept unchanged. */
-export function encodeFinishReason({ reason, raw }: Finish): string {
+function encodeFinishReason({ reason, raw }: Finish): string {
   return Object.hasOwn(meanings, raw) ? raw : words[reason];
 }
 
@@ -71,30 +77,30 @@ export function encodeToken({ token, logprob }: Omit<TokenLogprob, 'top'>): Json
  * Reads `usageMetadata`. Tokens that tools added to the prompt count as prompt, thoughts as completion; the wire
  * reports both beside its own counts. Undefined when it counts no tokens.
  */
-export function decodeGeminiUsage(value: unknown): Usage | undefined {
+function decodeGeminiUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
   if (usage === undefined) return undefined;
-  const prompt = asCount(member(usage, 'promptTokenCount'));
-  const candidates = asCount(member(usage, 'candidatesTokenCount'));
-  const total = asCount(member(usage, 'totalTokenCount'));
+  const prompt = asCount(geminiMembers.of(usage, 'promptTokenCount'));
+  const candidates = asCount(geminiMembers.of(usage, 'candidatesTokenCount'));
+  const total = asCount(geminiMembers.of(usage, 'totalTokenCount'));
   if (prompt === undefined && candidates === undefined && total === undefined) return undefined;
-  const reasoningTokens = asCount(member(usage, 'thoughtsTokenCount')) ?? 0;
-  const promptTokens = (prompt ?? 0) + (asCount(member(usage, 'toolUsePromptTokenCount')) ?? 0);
+  const reasoningTokens = asCount(geminiMembers.of(usage, 'thoughtsTokenCount')) ?? 0;
+  const promptTokens = (prompt ?? 0) + (asCount(geminiMembers.of(usage, 'toolUsePromptTokenCount')) ?? 0);
   const completionTokens = (candidates ?? 0) + reasoningTokens;
   return {
     promptTokens,
     completionTokens,
     totalTokens: total ?? promptTokens + completionTokens,
-    cachedTokens: asCount(member(usage, 'cachedContentTokenCount')) ?? 0,
+    cachedTokens: asCount(geminiMembers.of(usage, 'cachedContentTokenCount')) ?? 0,
     cacheWriteTokens: 0,
     reasoningTokens,
-    inputAudioTokens: audioTokens(member(usage, 'promptTokensDetails')),
-    outputAudioTokens: audioTokens(member(usage, 'candidatesTokensDetails')),
+    inputAudioTokens: audioTokens(geminiMembers.of(usage, 'promptTokensDetails')),
+    outputAudioTokens: audioTokens(geminiMembers.of(usage, 'candidatesTokensDetails')),
   };
 }
 
 /** A usage as `usageMetadata`; zero details are left out, as on the wire. */
-export function encodeGeminiUsage(usage: Usage): JsonObject {
+function encodeGeminiUsage(usage: Usage): JsonObject {
   const { promptTokens, completionTokens, reasoningTokens, cachedTokens } = usage;
   const candidates = Math.max(0, completionTokens - reasoningTokens);
   const written: JsonObject = { promptTokenCount: promptTokens };
@@ -114,7 +120,7 @@ function audioTokens(details: unknown): number {
   for (const value of asArray(details)) {
     const detail = asObject(value);
     if (detail !== undefined && asText(detail.modality)?.toUpperCase() === 'AUDIO')
-      tokens += asCount(member(detail, 'tokenCount')) ?? 0;
+      tokens += asCount(geminiMembers.of(detail, 'tokenCount')) ?? 0;
   }
   return tokens;
 }
@@ -135,15 +141,15 @@ type Source = Omit<Citation, 'start' | 'end'>;
  * positions.
  */
 export function decodeGrounding(grounding: JsonObject, text: string): readonly Citation[] {
-  const sources = asArray(member(grounding, 'groundingChunks')).map(sourceOf);
+  const sources = asArray(geminiMembers.of(grounding, 'groundingChunks')).map(sourceOf);
   const cited = new Set<number>();
   const citations: Citation[] = [];
   const bytes = Buffer.from(text, 'utf8');
-  for (const value of asArray(member(grounding, 'groundingSupports'))) {
+  for (const value of asArray(geminiMembers.of(grounding, 'groundingSupports'))) {
     const support = asObject(value);
     if (support === undefined) continue;
-    const place = placeOf(memberObject(support, 'segment') ?? {}, text, bytes);
-    for (const index of asArray(member(support, 'groundingChunkIndices'))) {
+    const place = placeOf(geminiMembers.object(support, 'segment') ?? {}, text, bytes);
+    for (const index of asArray(geminiMembers.of(support, 'groundingChunkIndices'))) {
       const source = typeof index === 'number' ? sources[index] : undefined;
       if (source === undefined) continue;
       cited.add(index as number);
@@ -159,11 +165,14 @@ export function decodeGrounding(grounding: JsonObject, text: string): readonly C
 function sourceOf(value: unknown): Source | undefined {
   const chunk = asObject(value);
   if (chunk === undefined) return undefined;
-  const web = memberObject(chunk, 'web') ?? memberObject(chunk, 'maps') ?? memberObject(chunk, 'image');
-  const context = memberObject(chunk, 'retrievedContext');
+  const web =
+    geminiMembers.object(chunk, 'web') ??
+    geminiMembers.object(chunk, 'maps') ??
+    geminiMembers.object(chunk, 'image');
+  const context = geminiMembers.object(chunk, 'retrievedContext');
   const named = web ?? context;
   if (named === undefined) return undefined;
-  const url = asText(member(named, 'uri')) ?? asText(member(named, 'sourceUri'));
+  const url = asText(geminiMembers.of(named, 'uri')) ?? asText(geminiMembers.of(named, 'sourceUri'));
   const title = asText(named.title);
   const quote = asText(named.text);
   const source: { -readonly [name in keyof Source]: Source[name] } = {
@@ -182,8 +191,8 @@ function placeOf(
   bytes: Buffer,
 ): { start: number; end: number } | undefined {
   const words = asText(segment.text);
-  const endByte = asCount(member(segment, 'endIndex'));
-  const startByte = asCount(member(segment, 'startIndex')) ?? 0;
+  const endByte = asCount(geminiMembers.of(segment, 'endIndex'));
+  const startByte = asCount(geminiMembers.of(segment, 'startIndex')) ?? 0;
   if (endByte !== undefined && endByte <= bytes.length && startByte <= endByte) {
     const start = bytes.toString('utf8', 0, startByte).length;
     const end = start + bytes.toString('utf8', startByte, endByte).length;
@@ -292,7 +301,7 @@ function bringsToken(json: JsonObject): boolean {
       if (part === undefined) return false;
       if ('text' in part) return asText(part.text) !== undefined;
       return ['functionCall', 'inlineData', 'executableCode', 'fileData'].some(
-        (name) => member(part, name) !== undefined,
+        (name) => geminiMembers.of(part, name) !== undefined,
       );
     });
   });
@@ -317,24 +326,24 @@ export function answerFacts(body: Uint8Array): AnswerFacts {
 
 /** Adds the facts of one answer or stream event. Adding the same one twice changes nothing. */
 function learn(facts: AnswerFacts, reasons: Map<number, string>, json: JsonObject): void {
-  const usage = decodeGeminiUsage(member(json, 'usageMetadata'));
+  const usage = decodeGeminiUsage(geminiMembers.of(json, 'usageMetadata'));
   if (usage !== undefined) facts.usage = usage;
-  const model = asText(member(json, 'modelVersion'));
+  const model = asText(geminiMembers.of(json, 'modelVersion'));
   if (model !== undefined) facts.model ??= model;
   asArray(json.candidates).forEach((value, position) => {
     const candidate = asObject(value);
-    const reason = candidate === undefined ? undefined : asText(member(candidate, 'finishReason'));
+    const reason = candidate === undefined ? undefined : asText(geminiMembers.of(candidate, 'finishReason'));
     if (reason === undefined) return;
     const index = typeof candidate?.index === 'number' ? candidate.index : position;
     reasons.set(index, reason);
   });
-  const blocked = asText(member(memberObject(json, 'promptFeedback') ?? {}, 'blockReason'));
+  const blocked = asText(geminiMembers.of(geminiMembers.object(json, 'promptFeedback') ?? {}, 'blockReason'));
   if (blocked !== undefined && reasons.size === 0) facts.finishReason = blocked;
   if (reasons.size > 0)
     facts.finishReason = [...reasons.entries()]
       .sort(([a], [b]) => a - b)
       .map(([, reason]) => reason)
       .join(',');
-  const error = readError(json);
+  const error = geminiErrors.read(json);
   if (error !== undefined) facts.errorMessage = error.message;
 }

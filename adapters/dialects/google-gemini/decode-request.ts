@@ -14,27 +14,25 @@ import type {
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { decodeGenerationConfig } from './generation-config.ts';
+import { answerSettings } from './generation-config.ts';
 import {
-  decodeArguments,
-  decodeFileData,
-  decodeInlineData,
+  callArguments,
   decodeOwnPart,
-  knownMembers,
-  member,
-  memberObject,
-  otherMembers,
-  signed,
+  geminiMembers,
+  mediaPart,
+  signatures,
   type ToolNumbers,
-  unsigned,
 } from './parts.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { collectTexts, describeValue } from '../request-members.ts';
-import { toJsonSchema } from './schema.ts';
+import { bodyIssues, collectTexts } from '../request-members.ts';
+import { schemas } from './schema.ts';
 import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
 
+/** Decodes a request, or only its conversation. */
+export const geminiRequest = { decode: decodeGeminiRequest, decodeConversation };
+
 /** The texts of a generateContent request with their paths: system instruction, contents and tool results. */
-export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
+function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];
   if (request === undefined) return { texts };
@@ -110,9 +108,9 @@ const purposes: Readonly<Record<string, ProviderToolPurpose>> = {
   mcpServers: 'mcp',
 };
 
-const declarationLists = knownMembers(['functionDeclarations']);
-const callingConfigs = knownMembers(['functionCallingConfig']);
-const declarationMembers = knownMembers(['name', 'description', 'parameters', 'parametersJsonSchema']);
+const declarationLists = geminiMembers.known(['functionDeclarations']);
+const callingConfigs = geminiMembers.known(['functionCallingConfig']);
+const declarationMembers = geminiMembers.known(['name', 'description', 'parameters', 'parametersJsonSchema']);
 
 /** The tools of a request. `strict` is set when the request enforces their parameters (`VALIDATED`). */
 function decodeTools(body: JsonObject): ToolDefinition[] {
@@ -121,8 +119,10 @@ function decodeTools(body: JsonObject): ToolDefinition[] {
   return list.flatMap((value) => {
     const tool = asObject(value);
     if (tool === undefined) return [];
-    const declared = asArray(member(tool, 'functionDeclarations')).flatMap((one) => declaration(one, strict));
-    const others = otherMembers(tool, declarationLists) ?? {};
+    const declared = asArray(geminiMembers.of(tool, 'functionDeclarations')).flatMap((one) =>
+      declaration(one, strict),
+    );
+    const others = geminiMembers.others(tool, declarationLists) ?? {};
     const own = Object.entries(others).map(([name, settings]) => providerTool(name, settings));
     return [...declared, ...own];
   });
@@ -140,12 +140,12 @@ function declaration(value: unknown, strict: boolean): ToolDefinition[] {
   } = { type: 'function', name };
   const description = asText(declared.description);
   if (description !== undefined) tool.description = description;
-  const schema = memberObject(declared, 'parametersJsonSchema');
-  const parameters = memberObject(declared, 'parameters');
+  const schema = geminiMembers.object(declared, 'parametersJsonSchema');
+  const parameters = geminiMembers.object(declared, 'parameters');
   if (schema !== undefined) tool.parameters = schema;
-  else if (parameters !== undefined) tool.parameters = toJsonSchema(parameters);
+  else if (parameters !== undefined) tool.parameters = schemas.toJson(parameters);
   if (strict) tool.strict = true;
-  const others = otherMembers(declared, declarationMembers);
+  const others = geminiMembers.others(declared, declarationMembers);
   if (others !== undefined) tool.extras = { 'google-gemini': others };
   return [tool];
 }
@@ -163,9 +163,9 @@ function providerTool(spelling: string, settings: unknown): ToolDefinition {
 /** Tool choice of `toolConfig`. */
 function decodeToolChoice(body: JsonObject): ChatRequest['toolChoice'] {
   const config = callingConfig(body);
-  const names = asArray(config === undefined ? undefined : member(config, 'allowedFunctionNames')).filter(
-    (name) => typeof name === 'string',
-  );
+  const names = asArray(
+    config === undefined ? undefined : geminiMembers.of(config, 'allowedFunctionNames'),
+  ).filter((name) => typeof name === 'string');
   const [only] = names;
   switch (callingMode(body)) {
     case 'ANY':
@@ -183,7 +183,7 @@ function decodeToolChoice(body: JsonObject): ChatRequest['toolChoice'] {
 
 /** Members of `toolConfig` outside the tool choice (`retrievalConfig` …). */
 function otherToolConfig(body: JsonObject): JsonObject | undefined {
-  return otherMembers(memberObject(body, 'toolConfig') ?? {}, callingConfigs);
+  return geminiMembers.others(geminiMembers.object(body, 'toolConfig') ?? {}, callingConfigs);
 }
 
 function allowedOrAuto(names: readonly string[]): ToolChoice {
@@ -191,7 +191,7 @@ function allowedOrAuto(names: readonly string[]): ToolChoice {
 }
 
 function callingConfig(body: JsonObject): JsonObject | undefined {
-  return memberObject(memberObject(body, 'toolConfig') ?? {}, 'functionCallingConfig');
+  return geminiMembers.object(geminiMembers.object(body, 'toolConfig') ?? {}, 'functionCallingConfig');
 }
 
 function callingMode(body: JsonObject): string | undefined {
@@ -199,7 +199,7 @@ function callingMode(body: JsonObject): string | undefined {
   return config === undefined ? undefined : asText(config.mode)?.toUpperCase();
 }
 
-const partMembers = knownMembers([
+const partMembers = geminiMembers.known([
   'text',
   'thought',
   'thoughtSignature',
@@ -248,7 +248,7 @@ interface OpenMessage {
 function decodeContents(body: JsonObject): readonly ChatMessage[] {
   const messages: OpenMessage[] = [];
   const reader = new ContentReader();
-  const instruction = member(body, 'systemInstruction');
+  const instruction = geminiMembers.of(body, 'systemInstruction');
   if (instruction !== undefined && instruction !== null) {
     const parts = reader.parts(contentOf(instruction, 'systemInstruction'), 'systemInstruction');
     if (parts.length > 0) messages.push({ role: 'system', parts });
@@ -315,23 +315,24 @@ class ContentReader {
   }
 
   private part(part: JsonObject): ChatPart {
-    const signature = asText(member(part, 'thoughtSignature'));
+    const signature = asText(geminiMembers.of(part, 'thoughtSignature'));
     if (typeof part.text === 'string') {
       const type = part.thought === true ? 'reasoning' : 'text';
-      return signed({ type, text: part.text }, signature);
+      return signatures.add({ type, text: part.text }, signature);
     }
-    const call = memberObject(part, 'functionCall');
-    if (call !== undefined) return signed(this.call(call), signature);
+    const call = geminiMembers.object(part, 'functionCall');
+    if (call !== undefined) return signatures.add(this.call(call), signature);
     // A picture in the thoughts is a draft, not part of the answer.
-    if (part.thought === true) return signed(decodeOwnPart(unsigned(part), this.numbers), signature);
-    const blob = memberObject(part, 'inlineData');
-    if (blob !== undefined) return signed(decodeInlineData(blob), signature);
-    const file = memberObject(part, 'fileData');
-    if (file !== undefined) return signed(decodeFileData(file), signature);
-    const response = memberObject(part, 'functionResponse');
+    if (part.thought === true)
+      return signatures.add(decodeOwnPart(signatures.remove(part), this.numbers), signature);
+    const blob = geminiMembers.object(part, 'inlineData');
+    if (blob !== undefined) return signatures.add(mediaPart.decodeInline(blob), signature);
+    const file = geminiMembers.object(part, 'fileData');
+    if (file !== undefined) return signatures.add(mediaPart.decodeFile(file), signature);
+    const response = geminiMembers.object(part, 'functionResponse');
     if (response !== undefined)
       return decodeResult(response, this.ids.ofResult(asText(response.name) ?? '', asText(response.id)));
-    return signed(decodeOwnPart(unsigned(part), this.numbers), signature);
+    return signatures.add(decodeOwnPart(signatures.remove(part), this.numbers), signature);
   }
 
   private call(call: JsonObject): ToolCallPart {
@@ -342,7 +343,7 @@ class ContentReader {
       id,
       name,
       kind: 'function',
-      arguments: decodeArguments(call.args, 'function'),
+      arguments: callArguments.decode(call.args, 'function'),
     };
   }
 }
@@ -350,7 +351,7 @@ class ContentReader {
 /** Keeps members beside a part's content (`videoMetadata` …); a part of Google's own holds them already. */
 function withSiblings(part: ChatPart, wire: JsonObject): ChatPart {
   if (part.type === 'provider-tool' || part.type === 'opaque') return part;
-  const others = otherMembers(wire, partMembers);
+  const others = geminiMembers.others(wire, partMembers);
   if (others === undefined) return part;
   return { ...part, extras: { 'google-gemini': { ...part.extras?.['google-gemini'], ...others } } };
 }
@@ -366,14 +367,14 @@ function contentOf(value: unknown, place: string): JsonObject {
 }
 
 function unreadable(param: string, found: unknown, rule: string): GatewayError {
-  return new GatewayError('invalid_request', `${param} must ${rule}; found ${describeValue(found)}.`, {
+  return new GatewayError('invalid_request', `${param} must ${rule}; found ${bodyIssues.describe(found)}.`, {
     param,
   });
 }
 
 type Draft = { -readonly [name in keyof ChatRequest]: ChatRequest[name] };
 
-const known = knownMembers([
+const known = geminiMembers.known([
   'contents',
   'systemInstruction',
   'tools',
@@ -401,17 +402,17 @@ const dialectNames: ReadonlySet<string> = new Set<DialectName>([
  * A generateContent request in the canonical form. Members that only this wire has (`safetySettings`, `cachedContent`,
  * `labels` …) are kept under its name.
  */
-export function decodeGeminiRequest({ body, model, stream }: ClientCall): ChatRequest {
+function decodeGeminiRequest({ body, model, stream }: ClientCall): ChatRequest {
   const request: Draft = { model, stream, messages: decodeContents(body), tools: decodeTools(body) };
   const choice = decodeToolChoice(body);
   if (choice !== undefined) request.toolChoice = choice;
-  const config = memberObject(body, 'generationConfig');
-  const configOthers = config === undefined ? undefined : decodeGenerationConfig(config, request);
-  const own: JsonObject = { ...otherMembers(body, known) };
+  const config = geminiMembers.object(body, 'generationConfig');
+  const configOthers = config === undefined ? undefined : answerSettings.decode(config, request);
+  const own: JsonObject = { ...geminiMembers.others(body, known) };
   if (configOthers !== undefined) own.generationConfig = configOthers;
   const toolOthers = otherToolConfig(body);
   if (toolOthers !== undefined) own.toolConfig = toolOthers;
-  const extras = withOptions(own, memberObject(body, 'providerOptions'));
+  const extras = withOptions(own, geminiMembers.object(body, 'providerOptions'));
   if (extras !== undefined) request.extras = extras;
   return request;
 }
@@ -431,7 +432,7 @@ function withOptions(own: JsonObject, options: JsonObject | undefined): Extras |
 /** The result in a `functionResponse` part; the caller of this function supplies the call id. */
 function decodeResult(response: JsonObject, callId: string): ToolResultPart {
   const name = asText(response.name);
-  const answer = memberObject(response, 'response') ?? {};
+  const answer = geminiMembers.object(response, 'response') ?? {};
   const failure = onlyText(answer, 'error');
   const text = failure ?? onlyText(answer, 'output') ?? onlyText(answer, 'result') ?? stringifyExact(answer);
   const result: { -readonly [key in keyof ToolResultPart]: ToolResultPart[key] } = {
@@ -448,10 +449,10 @@ function decodeResult(response: JsonObject, callId: string): ToolResultPart {
 function decodeMedia(value: unknown): ToolResultPart['content'] {
   const part = asObject(value);
   if (part === undefined) return [];
-  const blob = memberObject(part, 'inlineData');
-  if (blob !== undefined) return [decodeInlineData(blob)];
-  const file = memberObject(part, 'fileData');
-  return file === undefined ? [] : [decodeFileData(file)];
+  const blob = geminiMembers.object(part, 'inlineData');
+  if (blob !== undefined) return [mediaPart.decodeInline(blob)];
+  const file = geminiMembers.object(part, 'fileData');
+  return file === undefined ? [] : [mediaPart.decodeFile(file)];
 }
 
 /** The text of an object that has only this member. */

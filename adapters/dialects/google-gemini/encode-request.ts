@@ -13,14 +13,14 @@ import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts'
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asObject, type JsonObject, parseExactObject, stringifyExact } from '../json-reading.ts';
 import { applyQuirks, reportUnsayable, type Setting } from '../request-settings.ts';
-import { encodeGenerationConfig } from './generation-config.ts';
+import { answerSettings } from './generation-config.ts';
 import type { ChatPart, ToolResultPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { nameToolResults } from '../../../core/dialects/canonical/name-tool-results.ts';
-import { encodeMedia, encodeModelPart, siblings } from './parts.ts';
-import { toGeminiSchema } from './schema.ts';
+import { encodeModelPart, mediaPart, siblings } from './parts.ts';
+import { schemas } from './schema.ts';
 import type { TokenCounting } from '../host-endpoints.ts';
-import { decodeGeminiError } from './errors.ts';
-import { modelResource } from './model-path.ts';
+import { geminiErrors } from './errors.ts';
+import { geminiPath } from './model-path.ts';
 
 /** Tools that Google runs itself, by purpose. */
 const ownTools: Readonly<Partial<Record<string, string>>> = {
@@ -77,7 +77,7 @@ function declaration(
   const parameters =
     tool.parameters === undefined
       ? undefined
-      : toGeminiSchema(tool.parameters, `${place}.function.parameters`, report);
+      : schemas.toGemini(tool.parameters, `${place}.function.parameters`, report);
   // An object without members is refused; absent parameters mean the same.
   if (parameters !== undefined && !isEmptyObject(parameters)) declared.parameters = parameters;
   return Object.assign(declared, tool.extras?.['google-gemini']);
@@ -190,7 +190,7 @@ function encodeMessage(
 /** A part of a user or system turn. */
 function encodeSentPart(part: ChatPart): JsonObject | undefined {
   const media = part.type === 'image' || part.type === 'audio' || part.type === 'file';
-  const encoded = media ? encodeMedia(part) : encodeModelPart(part);
+  const encoded = media ? mediaPart.encode(part) : encodeModelPart(part);
   return encoded === undefined ? undefined : Object.assign(encoded, siblings(part));
 }
 
@@ -272,7 +272,7 @@ export function encodeGeminiRequest(
 function geminiBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const { contents, systemInstruction } = encodeContents(request.messages, host.model, report);
   const { tools, functionCallingConfig } = encodeTools(request, report);
-  const generationConfig = encodeGenerationConfig(request, host.model, report);
+  const generationConfig = answerSettings.encode(request, host.model, report);
   const body: JsonObject = { contents };
   if (systemInstruction !== undefined) body.systemInstruction = systemInstruction;
   if (tools.length > 0) body.tools = tools;
@@ -310,11 +310,11 @@ function applyExtras(body: JsonObject, { extras }: ChatRequest): void {
 export function geminiTokenCounting(pathOf: ModelPathOf): TokenCounting {
   return {
     encode(request, host, report) {
-      const whole = { model: modelResource(host.model), ...geminiBody(request, host, report) };
+      const whole = { model: geminiPath.resource(host.model), ...geminiBody(request, host, report) };
       return { path: pathOf(host, 'countTokens'), body: stringifyExact({ generateContentRequest: whole }) };
     },
     member: 'totalTokens',
-    decodeError: decodeGeminiError,
+    decodeError: geminiErrors.decode,
   };
 }
 
@@ -343,7 +343,7 @@ function encodeResultMedia(result: ToolResultPart): {
   let lost = 0;
   for (const part of result.content) {
     if (part.type === 'text') continue;
-    const media = encodeMedia(part);
+    const media = mediaPart.encode(part);
     if (media === undefined) lost++;
     else parts.push(media);
   }

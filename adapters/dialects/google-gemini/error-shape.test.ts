@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { readSseFrame } from '../../../core/base/sse.ts';
-import { decodeGeminiError, encodeGeminiError, encodeGeminiStreamError } from './errors.ts';
+import { geminiErrors } from './errors.ts';
 import { answerContext } from './gemini-wire.test-support.ts';
 import { geminiClient } from './index.ts';
 
@@ -38,12 +38,12 @@ const shapes: readonly (readonly [string, string, Partial<ProviderError>])[] = [
 describe('errors of this wire', () => {
   for (const [name, body, expected] of shapes)
     test(`${name} is read, and the status kept`, () => {
-      assert.deepEqual(decodeGeminiError(400, Buffer.from(body)), { status: 400, ...expected });
+      assert.deepEqual(geminiErrors.decode(400, Buffer.from(body)), { status: 400, ...expected });
     });
 
   test("the gateway's own errors have Google's words", () => {
     const words = (code: 'key_invalid' | 'rate_limited' | 'upstream_timeout'): unknown => {
-      const { error } = JSON.parse(encodeGeminiError(new GatewayError(code, 'No.'), 'r-1').toString()) as {
+      const { error } = JSON.parse(geminiErrors.encode(new GatewayError(code, 'No.'), 'r-1').toString()) as {
         error: { code: number; status: string; message: string };
       };
       return [error.code, error.status, error.message];
@@ -54,7 +54,7 @@ describe('errors of this wire', () => {
   });
 
   test('in a stream an error is an event, and fails a reader that takes events for answers', () => {
-    const text = encodeGeminiStreamError(new GatewayError('internal', 'Broken.'), 'r-1').toString();
+    const text = geminiErrors.encodeStream(new GatewayError('internal', 'Broken.'), 'r-1').toString();
     const { data = '' } = readSseFrame(Buffer.from(text));
     assert.equal(text, `data:${data}\n\n`);
     assert.equal((JSON.parse(data) as { error: { code: number } }).error.code, 500);

@@ -2,7 +2,18 @@ import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.
 import { type ProviderError, unreadableProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { encodeErrorJson } from '../openai-shapes.ts';
+import { openAiErrors } from '../openai-shapes.ts';
+
+/** Errors, to and from the wire. */
+export const geminiErrors = {
+  encode: encodeGeminiError,
+  encodeStream: encodeGeminiStreamError,
+  streamFrame: streamErrorFrame,
+  providerJson: providerErrorJson,
+  decode: decodeGeminiError,
+  read: readError,
+  json: errorJson,
+};
 
 /** Google's status names by HTTP status (google.rpc.Code). */
 const words: Readonly<Record<number, string>> = {
@@ -62,12 +73,12 @@ function statusOfWord(word: string): number | undefined {
 const typePrefix = 'type.googleapis.com/google.rpc.';
 
 /** The body of an error as Google's clients read it, with the error's `extra` members at its top level. */
-export function encodeGeminiError(error: GatewayError, requestId: string): Buffer {
+function encodeGeminiError(error: GatewayError, requestId: string): Buffer {
   return Buffer.from(errorJson(error, requestId));
 }
 
 /** Same error inside a stream of events. */
-export function encodeGeminiStreamError(error: GatewayError, requestId: string): Buffer {
+function encodeGeminiStreamError(error: GatewayError, requestId: string): Buffer {
   return streamErrorFrame(errorJson(error, requestId));
 }
 
@@ -76,12 +87,12 @@ export function encodeGeminiStreamError(error: GatewayError, requestId: string):
  * client throws the error; versions of it that would read the event as an empty answer do not recognise such a frame,
  * and fail on it.
  */
-export function streamErrorFrame(json: string): Buffer {
+function streamErrorFrame(json: string): Buffer {
   return Buffer.from(`data:${json}\n\n`);
 }
 
 /** A provider's error as JSON text, marked with the provider's name. */
-export function providerErrorJson(
+function providerErrorJson(
   error: ProviderError,
   { provider, requestId }: Pick<AnswerContext, 'provider' | 'requestId'>,
 ): string {
@@ -98,14 +109,14 @@ export function providerErrorJson(
   details.push({ '@type': `${typePrefix}RequestInfo`, requestId });
   const status =
     error.type !== undefined && isStatusWord(error.type) ? error.type : wordOfStatus(error.status);
-  return encodeErrorJson({
+  return openAiErrors.json({
     error: { code: error.status, message: error.message, status, details },
     provider,
   });
 }
 
 /** A provider's error body: an object, an array around one (streams without `alt=sse`), a bare string, or anything else. */
-export function decodeGeminiError(status: number, body: Buffer): ProviderError {
+function decodeGeminiError(status: number, body: Buffer): ProviderError {
   let json: unknown;
   try {
     json = JSON.parse(asBuffer(body).toString('utf8'));
@@ -117,7 +128,7 @@ export function decodeGeminiError(status: number, body: Buffer): ProviderError {
 }
 
 /** The error in an answer or event; undefined when there is none. `fallback` is the status when the error has none. */
-export function readError(value: unknown, fallback = 502): ProviderError | undefined {
+function readError(value: unknown, fallback = 502): ProviderError | undefined {
   const json = asObject(value);
   if (json === undefined || json.error === undefined || json.error === null) return undefined;
   const plain = asText(json.error);
@@ -150,7 +161,7 @@ function readDetails(details: readonly unknown[], error: { code?: string; param?
 }
 
 /** An error of the gateway as JSON text. */
-export function errorJson(error: GatewayError, requestId: string): string {
+function errorJson(error: GatewayError, requestId: string): string {
   const details: JsonObject[] = [
     { '@type': `${typePrefix}ErrorInfo`, reason: error.code },
     { '@type': `${typePrefix}RequestInfo`, requestId },
@@ -160,7 +171,7 @@ export function errorJson(error: GatewayError, requestId: string): string {
     details.push({ '@type': `${typePrefix}BadRequest`, fieldViolations });
   }
   const { status: code, message } = error;
-  return encodeErrorJson({
+  return openAiErrors.json({
     ...error.extra,
     error: { code, message, status: wordOfStatus(code), details },
   });

@@ -1,26 +1,21 @@
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import { asArray, asCount, asObject, asText, asUnixTime, type JsonObject } from '../json-reading.ts';
-import { readError } from './errors.ts';
+import { geminiErrors } from './errors.ts';
 import {
-  decodeArguments,
-  decodeFileData,
-  decodeInlineData,
+  callArguments,
   decodeOwnPart,
-  knownMembers,
-  member,
-  memberObject,
-  otherMembers,
-  signed,
+  geminiMembers,
+  mediaPart,
+  signatures,
   type ToolNumbers,
-  unsigned,
 } from './parts.ts';
-import { decodeFinishReason, decodeGeminiUsage, decodeGrounding } from './answer.ts';
+import { decodeGrounding, finishReason, geminiUsage } from './answer.ts';
 import type { ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { PartialArguments } from './join-calls.ts';
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 
-const candidateMembers = knownMembers(['content', 'finishReason', 'index', 'logprobsResult']);
+const candidateMembers = geminiMembers.known(['content', 'finishReason', 'index', 'logprobsResult']);
 
 /** Reads one candidate of a stream, event by event; a complete answer is one event. */
 class CandidateReader {
@@ -51,7 +46,7 @@ class CandidateReader {
   }
 
   read(candidate: JsonObject): void {
-    let logprobs = decodeLogprobs(member(candidate, 'logprobsResult'));
+    let logprobs = decodeLogprobs(geminiMembers.of(candidate, 'logprobsResult'));
     const content = asObject(candidate.content);
     for (const value of asArray(content?.parts)) {
       const part = asObject(value);
@@ -60,8 +55,8 @@ class CandidateReader {
     // Log probabilities without text refer to nothing.
     if (logprobs !== undefined && this.textKey !== '')
       this.builder.text(this.choice, this.textKey, '', logprobs);
-    this.reason = asText(member(candidate, 'finishReason')) ?? this.reason;
-    const others = otherMembers(candidate, candidateMembers);
+    this.reason = asText(geminiMembers.of(candidate, 'finishReason')) ?? this.reason;
+    const others = geminiMembers.others(candidate, candidateMembers);
     if (others !== undefined)
       this.extras = this.extras === undefined ? others : Object.assign(this.extras, others);
   }
@@ -71,28 +66,29 @@ class CandidateReader {
     const { builder, choice, extras, reason } = this;
     this.calls.end();
     this.endAudio();
-    const grounding = extras === undefined ? undefined : memberObject(extras, 'groundingMetadata');
+    const grounding = extras === undefined ? undefined : geminiMembers.object(extras, 'groundingMetadata');
     if (grounding !== undefined && builder.isOpen(choice, this.textKey))
       for (const citation of decodeGrounding(grounding, this.texts.join('')))
         builder.citation(choice, this.textKey, citation);
     if (reason === undefined) return;
-    const finish = decodeFinishReason(reason, this.calls.hasCalls);
+    const finish = finishReason.decode(reason, this.calls.hasCalls);
     if (finish.reason === 'content-filter' && this.whole === 0 && this.textKey === '') this.refuse(reason);
     builder.finish(choice, finish, extras === undefined ? undefined : { 'google-gemini': extras });
   }
 
   /** Emits a sentence saying that there is no answer. */
   refuse(reason: string): void {
-    const message = this.extras === undefined ? undefined : asText(member(this.extras, 'finishMessage'));
+    const message =
+      this.extras === undefined ? undefined : asText(geminiMembers.of(this.extras, 'finishMessage'));
     const key = this.builder.flow(this.choice, 'refusal');
     this.builder.text(this.choice, key, message ?? `The provider blocked the answer (${reason}).`);
   }
 
   /** Returns true when the log probabilities were emitted. */
   private readPart(part: JsonObject, logprobs: readonly TokenLogprob[] | undefined): boolean {
-    const signature = asText(member(part, 'thoughtSignature'));
+    const signature = asText(geminiMembers.of(part, 'thoughtSignature'));
     if (typeof part.text === 'string') return this.readText(part, part.text, signature, logprobs);
-    const call = memberObject(part, 'functionCall');
+    const call = geminiMembers.object(part, 'functionCall');
     if (call !== undefined) {
       this.endAudio();
       this.calls.read(call, signature);
@@ -100,19 +96,22 @@ class CandidateReader {
     }
     this.calls.end();
     // A picture in the thoughts is a draft, not part of the answer.
-    const blob = part.thought === true ? undefined : memberObject(part, 'inlineData');
-    const media = blob === undefined ? undefined : decodeInlineData(blob);
+    const blob = part.thought === true ? undefined : geminiMembers.object(part, 'inlineData');
+    const media = blob === undefined ? undefined : mediaPart.decodeInline(blob);
     if (media?.type === 'audio' && media.source.kind === 'base64') {
       this.readAudio(media.source.mediaType, media.source.data);
       return false;
     }
     this.endAudio();
-    const file = memberObject(part, 'fileData');
+    const file = geminiMembers.object(part, 'fileData');
     const decoded =
-      media ?? (file === undefined ? decodeOwnPart(unsigned(part), this.numbers) : decodeFileData(file));
+      media ??
+      (file === undefined
+        ? decodeOwnPart(signatures.remove(part), this.numbers)
+        : mediaPart.decodeFile(file));
     const key = `whole:${this.whole++}`;
     this.builder.closeFlow(this.choice);
-    this.builder.open(this.choice, key, signed(decoded, undefined));
+    this.builder.open(this.choice, key, signatures.add(decoded, undefined));
     if (signature !== undefined) this.builder.signature(this.choice, key, signature);
     this.builder.close(this.choice, key);
     return false;
@@ -224,9 +223,9 @@ class CallReader {
     const { open } = this;
     if (open === undefined) return;
     if (call.args !== undefined) open.whole = call.args;
-    open.pieces.add(member(call, 'partialArgs'));
+    open.pieces.add(geminiMembers.of(call, 'partialArgs'));
     if (signature !== undefined) this.builder.signature(this.choice, open.key, signature);
-    if (member(call, 'willContinue') !== true) this.end();
+    if (geminiMembers.of(call, 'willContinue') !== true) this.end();
   }
 
   /** Ends the open call. */
@@ -235,7 +234,7 @@ class CallReader {
     if (open === undefined) return;
     this.open = undefined;
     const { kind } = open;
-    const args = open.whole === undefined ? open.pieces.text() : decodeArguments(open.whole, kind);
+    const args = open.whole === undefined ? open.pieces.text() : callArguments.decode(open.whole, kind);
     this.builder.arguments(this.choice, open.key, open.whole === undefined ? plainInput(args, kind) : args);
     this.builder.close(this.choice, open.key);
   }
@@ -254,10 +253,12 @@ class CallReader {
 }
 
 function plainInput(text: string, kind: ToolCallPart['kind']): string {
-  return kind === 'custom' ? decodeArguments(memberObject({ args: JSON.parse(text) }, 'args'), kind) : text;
+  return kind === 'custom'
+    ? callArguments.decode(geminiMembers.object({ args: JSON.parse(text) }, 'args'), kind)
+    : text;
 }
 
-const answerMembers = knownMembers([
+const answerMembers = geminiMembers.known([
   'candidates',
   'usageMetadata',
   'modelVersion',
@@ -289,23 +290,23 @@ export class AnswerReader {
   }
 
   read(json: JsonObject): void {
-    const error = readError(json);
+    const error = geminiErrors.read(json);
     if (error !== undefined) {
       this.writeUsage();
       this.builder.error(error);
       return;
     }
     this.start(json);
-    const usage = memberObject(json, 'usageMetadata');
+    const usage = geminiMembers.object(json, 'usageMetadata');
     if (usage !== undefined) this.usage = joinUsage(this.usage, usage);
-    const feedback = memberObject(json, 'promptFeedback');
+    const feedback = geminiMembers.object(json, 'promptFeedback');
     if (feedback !== undefined) this.feedback = feedback;
     const candidates = asArray(json.candidates);
     for (let i = 0; i < candidates.length; i++) {
       const candidate = asObject(candidates[i]);
       if (candidate !== undefined) this.candidate(asCount(candidate.index) ?? i).read(candidate);
     }
-    const others = otherMembers(json, answerMembers);
+    const others = geminiMembers.others(json, answerMembers);
     if (others !== undefined)
       this.extras = this.extras === undefined ? others : Object.assign(this.extras, others);
   }
@@ -314,7 +315,7 @@ export class AnswerReader {
   finish(): void {
     const { builder } = this;
     if (builder.ended) return;
-    const blocked = asText(member(this.feedback ?? {}, 'blockReason'));
+    const blocked = asText(geminiMembers.of(this.feedback ?? {}, 'blockReason'));
     if (this.candidates.size === 0 && blocked !== undefined) this.finishBlocked(blocked);
     for (const candidate of this.candidates.values()) candidate.finish();
     if (this.feedback !== undefined) this.keep({ promptFeedback: this.feedback });
@@ -328,20 +329,20 @@ export class AnswerReader {
   private start(json: JsonObject): void {
     if (this.builder.hasStarted) return;
     const { model } = this.context.request;
-    const createdMs = Date.parse(asText(member(json, 'createTime')) ?? '');
-    const usage = memberObject(json, 'usageMetadata');
+    const createdMs = Date.parse(asText(geminiMembers.of(json, 'createTime')) ?? '');
+    const usage = geminiMembers.object(json, 'usageMetadata');
     this.builder.start({
-      id: asText(member(json, 'responseId')) ?? '',
-      model: asText(member(json, 'modelVersion')) ?? model,
+      id: asText(geminiMembers.of(json, 'responseId')) ?? '',
+      model: asText(geminiMembers.of(json, 'modelVersion')) ?? model,
       createdAt: asUnixTime(createdMs / 1000),
-      serviceTier: usage === undefined ? undefined : asText(member(usage, 'serviceTier')),
+      serviceTier: usage === undefined ? undefined : asText(geminiMembers.of(usage, 'serviceTier')),
     });
   }
 
   /** The wire answers a blocked prompt without candidates; the client gets a choice that reports the block. */
   private finishBlocked(reason: string): void {
     const key = this.builder.flow(0, 'refusal');
-    const message = asText(member(this.feedback ?? {}, 'blockReasonMessage'));
+    const message = asText(geminiMembers.of(this.feedback ?? {}, 'blockReasonMessage'));
     this.builder.text(0, key, message ?? `The provider blocked the prompt (${reason}).`);
     this.builder.finish(0, { reason: 'content-filter', raw: reason });
   }
@@ -351,7 +352,7 @@ export class AnswerReader {
   }
 
   private writeUsage(): void {
-    const usage = decodeGeminiUsage(this.usage);
+    const usage = geminiUsage.decode(this.usage);
     if (usage !== undefined) this.builder.usage(usage);
   }
 
@@ -369,8 +370,8 @@ export class AnswerReader {
 function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
   const result = asObject(value);
   if (result === undefined) return undefined;
-  const tops = asArray(member(result, 'topCandidates'));
-  const tokens = asArray(member(result, 'chosenCandidates')).map((chosen, i) => ({
+  const tops = asArray(geminiMembers.of(result, 'topCandidates'));
+  const tokens = asArray(geminiMembers.of(result, 'chosenCandidates')).map((chosen, i) => ({
     ...decodeToken(chosen),
     top: asArray(asObject(tops[i])?.candidates).map(decodeToken),
   }));
@@ -379,7 +380,7 @@ function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
 
 function decodeToken(value: unknown): Omit<TokenLogprob, 'top'> {
   const token = asObject(value) ?? {};
-  const probability = member(token, 'logProbability');
+  const probability = geminiMembers.of(token, 'logProbability');
   return {
     token: typeof token.token === 'string' ? token.token : '',
     logprob: typeof probability === 'number' ? probability : 0,

@@ -16,11 +16,14 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { readError, streamErrorFrame } from './errors.ts';
-import { candidateIndex, joinCalls, partsOf } from './join-calls.ts';
-import { member, memberObject } from './parts.ts';
-import { decodeGeminiUsage } from './answer.ts';
+import { geminiErrors } from './errors.ts';
+import { streamedParts } from './join-calls.ts';
+import { geminiMembers } from './parts.ts';
+import { geminiUsage } from './answer.ts';
 import { ByteStore } from '../../framing/stream-payload.ts';
+
+/** A reader of the frames of each framing. */
+export const frameReader = { ofEvents: createEventReader, ofArray: createArrayReader };
 
 /** Content type of the stream that a request with this query gets: events for `alt=sse`, else one JSON array. */
 export function streamContentType(query: string): 'text/event-stream' | 'application/json' {
@@ -35,13 +38,13 @@ class OpenCalls {
   learn(json: JsonObject): boolean {
     asArray(json.candidates).forEach((value, position) => {
       const candidate = asObject(value) ?? {};
-      const index = candidateIndex(candidate, position);
-      for (const part of partsOf(candidate)) {
-        const call = memberObject(part, 'functionCall');
-        if (call !== undefined && member(call, 'willContinue') === true) this.open.add(index);
+      const index = streamedParts.candidateIndex(candidate, position);
+      for (const part of streamedParts.of(candidate)) {
+        const call = geminiMembers.object(part, 'functionCall');
+        if (call !== undefined && geminiMembers.of(call, 'willContinue') === true) this.open.add(index);
         else this.open.delete(index);
       }
-      if (member(candidate, 'finishReason') !== undefined) this.open.delete(index);
+      if (geminiMembers.of(candidate, 'finishReason') !== undefined) this.open.delete(index);
     });
     return this.open.size > 0;
   }
@@ -148,7 +151,7 @@ export const eventFraming: FrameFraming = {
     return joinObjects(texts.filter((text) => text !== undefined && text.trim() !== ''));
   },
   replace(bytes, json) {
-    if (json.error !== undefined) return streamErrorFrame(stringifyExact(json));
+    if (json.error !== undefined) return geminiErrors.streamFrame(stringifyExact(json));
     const all = asBuffer(bytes);
     return isOneEvent(all) ? replaceSseData(all, stringifyExact(json)) : this.write(json, true);
   },
@@ -204,7 +207,7 @@ function joinObjects(texts: readonly (string | undefined)[]): JsonObject | undef
     objects.push(json);
   }
   const [first] = objects;
-  return objects.length < 2 ? first : joinCalls(objects);
+  return objects.length < 2 ? first : streamedParts.joinCalls(objects);
 }
 
 /** Members of a candidate that repeat its text or refer to positions in it. */
@@ -236,15 +239,15 @@ export function frameSlots(json: JsonObject, numbers: CallNumbers): readonly Fra
   const slots: FrameSlot[] = [];
   asArray(json.candidates).forEach((value, position) => {
     const candidate = asObject(value) ?? {};
-    const choice = candidateIndex(candidate, position);
-    for (const part of partsOf(candidate)) {
+    const choice = streamedParts.candidateIndex(candidate, position);
+    for (const part of streamedParts.of(candidate)) {
       const text = asText(part.text);
       if (text !== undefined) {
         const type = part.thought === true ? 'reasoning-delta' : 'text-delta';
         slots.push({ event: { type, choice, text }, candidate, part });
         continue;
       }
-      const call = memberObject(part, 'functionCall');
+      const call = geminiMembers.object(part, 'functionCall');
       if (call !== undefined && asText(call.name) !== undefined)
         slots.push({ event: callEvent(call, choice, numbers.take(choice)), candidate, part });
     }
@@ -270,7 +273,7 @@ export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } 
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
 /** Splits a stream of events into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
-export function createEventReader(maxFrameBytes?: number): FrameReader {
+function createEventReader(maxFrameBytes?: number): FrameReader {
   const frames = new FrameCollector(eventFraming, maxFrameBytes);
   let ending = false;
   const splitter = new SseSplitter((bytes, whole) => {
@@ -294,7 +297,7 @@ export function createEventReader(maxFrameBytes?: number): FrameReader {
 }
 
 /** Same for a stream that is one JSON array. */
-export function createArrayReader(maxFrameBytes?: number): FrameReader {
+function createArrayReader(maxFrameBytes?: number): FrameReader {
   const frames = new FrameCollector(arrayFraming, maxFrameBytes);
   const splitter = new ArraySplitter((bytes, kind) => {
     if (kind === 'element') frames.add(bytes);
@@ -393,18 +396,18 @@ class FrameCollector {
 /** Events of an object of the stream. */
 function frameEvents(json: JsonObject, numbers: CallNumbers): readonly StreamEvent[] {
   const events: StreamEvent[] = [];
-  const error = readError(json);
+  const error = geminiErrors.read(json);
   if (error !== undefined) events.push({ type: 'error', message: error.message, code: error.type ?? '' });
   for (const slot of frameSlots(json, numbers)) events.push(slot.event);
   asArray(json.candidates).forEach((value, position) => {
     const candidate = asObject(value) ?? {};
-    const reason = asText(member(candidate, 'finishReason'));
+    const reason = asText(geminiMembers.of(candidate, 'finishReason'));
     if (reason !== undefined)
-      events.push({ type: 'finish', choice: candidateIndex(candidate, position), reason });
+      events.push({ type: 'finish', choice: streamedParts.candidateIndex(candidate, position), reason });
   });
-  const blocked = asText(member(memberObject(json, 'promptFeedback') ?? {}, 'blockReason'));
+  const blocked = asText(geminiMembers.of(geminiMembers.object(json, 'promptFeedback') ?? {}, 'blockReason'));
   if (blocked !== undefined) events.push({ type: 'finish', choice: 0, reason: blocked });
-  const usage = decodeGeminiUsage(member(json, 'usageMetadata'));
+  const usage = geminiUsage.decode(geminiMembers.of(json, 'usageMetadata'));
   if (usage !== undefined) events.push({ type: 'usage', usage });
   return events;
 }

@@ -17,23 +17,22 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { encodeArguments, member, memberObject } from './parts.ts';
+import { callArguments, geminiMembers } from './parts.ts';
 import {
   aboutTheText,
   arrayFraming,
   CallNumbers,
-  createArrayReader,
-  createEventReader,
   eventFraming,
   type FrameFraming,
+  frameReader,
   type FrameSlot,
   frameSlots,
   opaque,
   streamContentType,
 } from './frame-reader.ts';
-import { candidateIndex, partsOf, joinCalls } from './join-calls.ts';
-import { errorJson } from './errors.ts';
-import { decodeGeminiUsage, encodeGeminiUsage } from './answer.ts';
+import { streamedParts } from './join-calls.ts';
+import { geminiErrors } from './errors.ts';
+import { geminiUsage } from './answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 
 /** End of the array framing, of which `disassembleAnswer` writes one element. */
@@ -46,7 +45,7 @@ const framings: StreamFramings = {
 
 /** Gemini streams as frames and events, for taps: server-sent events, and arrays through `framings`. */
 export const geminiFrames: FrameCodec = {
-  reader: () => createEventReader(),
+  reader: () => frameReader.ofEvents(),
   rewriter: () => new GeminiFrameRewriter(eventFraming),
   assemble: (_endpoint, frames, usage) => assembleAnswer(eventFraming, frames, usage),
   disassemble: (_endpoint, answer) => [disassembleAnswer(eventFraming, answer)],
@@ -55,12 +54,12 @@ export const geminiFrames: FrameCodec = {
 
 /** Streams without `alt=sse`: one JSON array. */
 export const geminiArrayFrames: FrameCodec = {
-  reader: () => createArrayReader(),
+  reader: () => frameReader.ofArray(),
   rewriter: () => new GeminiFrameRewriter(arrayFraming),
   assemble: (_endpoint, frames, usage) => assembleAnswer(arrayFraming, frames, usage),
   disassemble: (_endpoint, answer) => [disassembleAnswer(arrayFraming, answer), arrayEnd],
   encodeError: (error, requestId, begun) =>
-    Buffer.from(`${begun ? ',\n' : '['}${errorJson(error, requestId)}\n]\n`),
+    Buffer.from(`${begun ? ',\n' : '['}${geminiErrors.json(error, requestId)}\n]\n`),
   framings,
 };
 
@@ -141,7 +140,7 @@ class GeminiFrameRewriter implements FrameRewriter {
       candidate.content = {
         role: 'model',
         ...asObject(candidate.content),
-        parts: [...partsOf(candidate), part],
+        parts: [...streamedParts.of(candidate), part],
       };
     }
     this.stripRepeats(json);
@@ -203,11 +202,11 @@ class GeminiFrameRewriter implements FrameRewriter {
       removePart(candidate, part);
       return true;
     }
-    const call = member(part, 'functionCall') as JsonObject;
+    const call = geminiMembers.of(part, 'functionCall') as JsonObject;
     const isSame = now.text === was.text && (now.name === undefined || now.name === was.name);
     if (isSame) return false;
     if (now.name !== undefined) call.name = now.name;
-    if (now.text !== was.text) call.args = encodeArguments({ kind: 'function', arguments: now.text });
+    if (now.text !== was.text) call.args = callArguments.encode({ kind: 'function', arguments: now.text });
     return true;
   }
 
@@ -245,7 +244,7 @@ class GeminiFrameRewriter implements FrameRewriter {
       const name = event.name ?? held?.name ?? '';
       const id = event.id ?? held?.id;
       const call: JsonObject = id === undefined ? { name } : { id, name };
-      call.args = encodeArguments({ kind: 'function', arguments: event.text });
+      call.args = callArguments.encode({ kind: 'function', arguments: event.text });
       own.unshift({ ...event, name, call: this.written.take(event.choice) });
       return { functionCall: call };
     }
@@ -259,7 +258,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     let changed = false;
     asArray(json.candidates).forEach((value, position) => {
       const candidate = asObject(value) ?? {};
-      if (!this.changedChoices.has(candidateIndex(candidate, position))) return;
+      if (!this.changedChoices.has(streamedParts.candidateIndex(candidate, position))) return;
       for (const name of aboutTheText) {
         if (!(name in candidate)) continue;
         delete candidate[name];
@@ -299,12 +298,12 @@ function writeText({ candidate, part }: FrameSlot, text: string): void {
     delete part.thoughtSignature;
     delete part.thought_signature;
   }
-  if (text === '' && member(part, 'thoughtSignature') === undefined) removePart(candidate, part);
+  if (text === '' && geminiMembers.of(part, 'thoughtSignature') === undefined) removePart(candidate, part);
 }
 
 function removePart(candidate: JsonObject, part: JsonObject): void {
   const content = asObject(candidate.content);
-  if (content !== undefined) content.parts = partsOf(candidate).filter((one) => one !== part);
+  if (content !== undefined) content.parts = streamedParts.of(candidate).filter((one) => one !== part);
 }
 
 /** The candidate with this number, added when the object has none. */
@@ -312,7 +311,8 @@ function candidateOf(json: JsonObject, choice: number): JsonObject {
   const candidates = asArray(json.candidates);
   for (const [position, value] of candidates.entries()) {
     const candidate = asObject(value);
-    if (candidate !== undefined && candidateIndex(candidate, position) === choice) return candidate;
+    if (candidate !== undefined && streamedParts.candidateIndex(candidate, position) === choice)
+      return candidate;
   }
   const added: JsonObject = { content: { parts: [], role: 'model' }, index: choice };
   json.candidates = [...candidates, added];
@@ -321,11 +321,14 @@ function candidateOf(json: JsonObject, choice: number): JsonObject {
 
 /** False when all texts and marks of an object have been taken out. */
 function hasContent(json: JsonObject): boolean {
-  if (json.error !== undefined || member(json, 'promptFeedback') !== undefined) return true;
-  if (member(json, 'usageMetadata') !== undefined) return true;
+  if (json.error !== undefined || geminiMembers.of(json, 'promptFeedback') !== undefined) return true;
+  if (geminiMembers.of(json, 'usageMetadata') !== undefined) return true;
   return asArray(json.candidates).some((value) => {
     const candidate = asObject(value) ?? {};
-    return partsOf(candidate).length > 0 || asText(member(candidate, 'finishReason')) !== undefined;
+    return (
+      streamedParts.of(candidate).length > 0 ||
+      asText(geminiMembers.of(candidate, 'finishReason')) !== undefined
+    );
   });
 }
 
@@ -342,16 +345,16 @@ function writeReasons(json: JsonObject, events: readonly StreamEvent[]): boolean
   let changed = false;
   asArray(json.candidates).forEach((value, position) => {
     const candidate = asObject(value) ?? {};
-    const was = asText(member(candidate, 'finishReason'));
-    const now = reasons.get(candidateIndex(candidate, position));
+    const was = asText(geminiMembers.of(candidate, 'finishReason'));
+    const now = reasons.get(streamedParts.candidateIndex(candidate, position));
     if (now === was) return;
     changed = true;
     for (const name of ['finishReason', 'finish_reason', 'finishMessage', 'finish_message'])
       delete candidate[name];
     if (now !== undefined) candidate.finishReason = now;
   });
-  const feedback = memberObject(json, 'promptFeedback');
-  const blocked = asText(member(feedback ?? {}, 'blockReason'));
+  const feedback = geminiMembers.object(json, 'promptFeedback');
+  const blocked = asText(geminiMembers.of(feedback ?? {}, 'blockReason'));
   const now = reasons.get(0);
   if (feedback === undefined || blocked === undefined || now === undefined || now === blocked) return changed;
   delete feedback.block_reason;
@@ -361,12 +364,12 @@ function writeReasons(json: JsonObject, events: readonly StreamEvent[]): boolean
 
 function writeUsage(json: JsonObject, events: readonly StreamEvent[]): boolean {
   const event = events.findLast((candidate) => candidate.type === 'usage');
-  const was = decodeGeminiUsage(member(json, 'usageMetadata'));
+  const was = geminiUsage.decode(geminiMembers.of(json, 'usageMetadata'));
   const now = event?.type === 'usage' ? event.usage : undefined;
   if (JSON.stringify(was) === JSON.stringify(now)) return false;
   delete json.usageMetadata;
   delete json.usage_metadata;
-  if (now !== undefined) json.usageMetadata = encodeGeminiUsage(now);
+  if (now !== undefined) json.usageMetadata = geminiUsage.encode(now);
   return true;
 }
 
@@ -414,14 +417,14 @@ function assembleAnswer(
     if (json === null) throw unreadableFrame();
     if (json !== undefined) objects.push(json);
   }
-  const answer = joinCalls(joinedCounts(objects));
+  const answer = streamedParts.joinCalls(joinedCounts(objects));
   for (const value of asArray(answer.candidates)) {
     const candidate = asObject(value) ?? {};
     const content = asObject(candidate.content) ?? {};
-    content.parts = joinedTexts(partsOf(candidate));
+    content.parts = joinedTexts(streamedParts.of(candidate));
   }
-  if (usage !== undefined && member(answer, 'usageMetadata') === undefined)
-    answer.usageMetadata = encodeGeminiUsage(usage);
+  if (usage !== undefined && geminiMembers.of(answer, 'usageMetadata') === undefined)
+    answer.usageMetadata = geminiUsage.encode(usage);
   return Buffer.from(stringifyExact(answer));
 }
 
@@ -431,7 +434,7 @@ function joinedCounts(objects: readonly JsonObject[]): readonly JsonObject[] {
   const logprobs = new Map<unknown, JsonObject>();
   return objects.map((json) => {
     const joined = { ...json };
-    const counted = asObject(member(json, 'usageMetadata'));
+    const counted = asObject(geminiMembers.of(json, 'usageMetadata'));
     if (counted !== undefined) {
       usage = { ...usage, ...counted };
       delete joined.usage_metadata;
@@ -446,7 +449,7 @@ function joinedCounts(objects: readonly JsonObject[]): readonly JsonObject[] {
 }
 
 function withLogprobs(candidate: JsonObject, known: Map<unknown, JsonObject>): JsonObject {
-  const given = asObject(member(candidate, 'logprobsResult'));
+  const given = asObject(geminiMembers.of(candidate, 'logprobsResult'));
   if (given === undefined) return candidate;
   const before = known.get(candidate.index) ?? {};
   const all: JsonObject = { ...before };
@@ -464,14 +467,14 @@ function joinedTexts(parts: readonly JsonObject[]): readonly JsonObject[] {
       joined.push(part);
       continue;
     }
-    const isSigned = member(part, 'thoughtSignature') !== undefined;
+    const isSigned = geminiMembers.of(part, 'thoughtSignature') !== undefined;
     if (part.text === '' && !isSigned && Object.keys(part).length === 1) continue;
     const last = joined.at(-1);
     const goesOn =
       last !== undefined &&
       asText(last.text) !== undefined &&
       last.thought === part.thought &&
-      member(last, 'thoughtSignature') === undefined &&
+      geminiMembers.of(last, 'thoughtSignature') === undefined &&
       !isSigned;
     if (goesOn) joined[joined.length - 1] = { ...last, text: String(last.text) + part.text };
     else joined.push(part);

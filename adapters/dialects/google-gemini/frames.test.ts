@@ -4,7 +4,7 @@ import type { FrameCodec } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { JsonObject } from '../json-reading.ts';
-import { createArrayReader, createEventReader } from './frame-reader.ts';
+import { frameReader } from './frame-reader.ts';
 import { geminiArrayFrames, geminiFrames } from './frame-rewriter.ts';
 import { fixture } from './gemini-wire.test-support.ts';
 
@@ -88,7 +88,7 @@ describe('calls that come in pieces', () => {
     assert.deepEqual(frame?.events, [
       { type: 'tool-arguments-delta', choice: 0, call: 0, name: 'f', text: '{}' },
     ]);
-    const reader = createEventReader(bytes.length + 4);
+    const reader = frameReader.ofEvents(bytes.length + 4);
     const frames = [...reader.push(Buffer.concat([bytes, bytes])), ...reader.finish()];
     assert.ok(frames.some(({ unread }) => unread === true));
   });
@@ -158,7 +158,7 @@ describe('one JSON array', () => {
 
   test('an element that is too long or torn cannot be read', () => {
     const bytes = array(element('one'), element('x'.repeat(200)), element('two'));
-    const reader = createArrayReader(150);
+    const reader = frameReader.ofArray(150);
     const frames = [];
     for (let at = 0; at < bytes.length; at += 20) frames.push(...reader.push(bytes.subarray(at, at + 20)));
     frames.push(...reader.finish());

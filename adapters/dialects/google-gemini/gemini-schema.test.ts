@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
-import { toGeminiSchema, toJsonSchema } from './schema.ts';
+import { schemas } from './schema.ts';
 import type { JsonObject } from '../json-reading.ts';
 
 const rows: readonly {
@@ -110,7 +110,7 @@ describe("Gemini's schema", () => {
     test(name, () => {
       const report = new EncodeReport();
       const before = structuredClone(given);
-      assert.deepEqual(toGeminiSchema(given, 's', report), expected);
+      assert.deepEqual(schemas.toGemini(given, 's', report), expected);
       assert.deepEqual([report.dropped, report.emulated], [dropped, emulated]);
       assert.deepEqual(given, before);
     });
@@ -118,7 +118,7 @@ describe("Gemini's schema", () => {
   test('recursion is unrolled and ends', () => {
     const node = { type: 'object', properties: { next: { $ref: '#/$defs/Node' }, all: { $ref: '#' } } };
     const report = new EncodeReport();
-    const adapted = JSON.stringify(toGeminiSchema({ ...node, $defs: { Node: node } }, 's', report));
+    const adapted = JSON.stringify(schemas.toGemini({ ...node, $defs: { Node: node } }, 's', report));
     assert.ok(!adapted.includes('$ref') && adapted.length < 20_000);
     assert.ok(report.emulated.length > 0);
     const doubling: JsonObject = { $ref: '#/$defs/d0' };
@@ -128,7 +128,7 @@ describe("Gemini's schema", () => {
         return [`d${i}`, { type: 'object', properties: { a: next, b: next } }];
       }),
     );
-    assert.ok(JSON.stringify(toGeminiSchema(doubling, 's', new EncodeReport())).length < 3_000_000);
+    assert.ok(JSON.stringify(schemas.toGemini(doubling, 's', new EncodeReport())).length < 3_000_000);
   });
 
   test('the other way: types in lower case, null as a type', () => {
@@ -141,7 +141,7 @@ describe("Gemini's schema", () => {
       },
       propertyOrdering: ['b', 'a'],
     };
-    assert.deepEqual(toJsonSchema(given), {
+    assert.deepEqual(schemas.toJson(given), {
       type: 'object',
       properties: {
         a: { type: ['string', 'null'], enum: ['x', null] },

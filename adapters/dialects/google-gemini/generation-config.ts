@@ -5,11 +5,14 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asText, type JsonObject } from '../json-reading.ts';
-import { describeValue } from '../request-members.ts';
-import { toGeminiSchema, toJsonSchema } from './schema.ts';
-import { knownMembers, member, memberObject, otherMembers } from './parts.ts';
+import { bodyIssues } from '../request-members.ts';
+import { schemas } from './schema.ts';
+import { geminiMembers } from './parts.ts';
 import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
-import { budgetOfEffort, effortOfBudget } from '../request-settings.ts';
+import { reasoningEffort } from '../request-settings.ts';
+
+/** The settings of an answer, to and from the wire. */
+export const answerSettings = { encode: encodeGenerationConfig, decode: decodeGenerationConfig };
 
 type Mutable<T> = { -readonly [member in keyof T]: T[member] };
 
@@ -61,7 +64,7 @@ function budgetConfig(
     if (budget !== budgetTokens) report.emulate('thinking.budget_tokens');
     return { thinkingBudget: budget };
   }
-  const budget = effort === undefined ? undefined : budgetOfEffort(effort);
+  const budget = effort === undefined ? undefined : reasoningEffort.budget(effort);
   if (effort !== undefined) {
     if (budget === undefined) report.drop('reasoning_effort');
     else report.emulate('reasoning_effort');
@@ -87,7 +90,7 @@ function levelConfig(
   model: string,
   report: EncodeReport,
 ): JsonObject {
-  const fromBudget = budgetTokens === undefined ? undefined : effortOfBudget(budgetTokens);
+  const fromBudget = budgetTokens === undefined ? undefined : reasoningEffort.ofBudget(budgetTokens);
   const wanted = off ? 'none' : (effort?.toLowerCase() ?? fromBudget);
   if (wanted === undefined) return {};
   let level = Object.hasOwn(levels, wanted) ? levels[wanted] : undefined;
@@ -106,15 +109,15 @@ function levelConfig(
 /** Reasoning settings of a `thinkingConfig`. */
 function decodeThinking(config: JsonObject): ReasoningSettings | undefined {
   const settings: Mutable<ReasoningSettings> = {};
-  const budget = member(config, 'thinkingBudget');
+  const budget = geminiMembers.of(config, 'thinkingBudget');
   if (typeof budget === 'number') {
     if (budget === 0) settings.enabled = false;
     else if (budget < 0) settings.adaptive = true;
     else settings.budgetTokens = budget;
   }
-  const level = asText(member(config, 'thinkingLevel'))?.toLowerCase();
+  const level = asText(geminiMembers.of(config, 'thinkingLevel'))?.toLowerCase();
   if (level !== undefined && level !== 'thinking_level_unspecified') settings.effort = level;
-  const shown = member(config, 'includeThoughts');
+  const shown = geminiMembers.of(config, 'includeThoughts');
   if (typeof shown === 'boolean') settings.summary = shown ? 'auto' : 'none';
   return Object.keys(settings).length === 0 ? undefined : settings;
 }
@@ -123,11 +126,7 @@ function decodeThinking(config: JsonObject): ReasoningSettings | undefined {
 const maxSeed = 2_147_483_647;
 
 /** `generationConfig`; empty without settings. */
-export function encodeGenerationConfig(
-  request: ChatRequest,
-  model: string,
-  report: EncodeReport,
-): JsonObject {
+function encodeGenerationConfig(request: ChatRequest, model: string, report: EncodeReport): JsonObject {
   const config: JsonObject = {};
   const say = (name: string, value: unknown): void => {
     if (value !== undefined) config[name] = value;
@@ -178,7 +177,7 @@ function encodeResponseFormat(
   if (format === undefined || format.type === 'text') return;
   config.responseMimeType = 'application/json';
   if (format.type !== 'json-schema') return;
-  const schema = toGeminiSchema(format.schema, 'response_format.json_schema.schema', report);
+  const schema = schemas.toGemini(format.schema, 'response_format.json_schema.schema', report);
   if (format.description !== undefined) {
     if (schema.description === undefined && schema.anyOf === undefined)
       schema.description = format.description;
@@ -201,7 +200,7 @@ const numbers = {
   logprobs: 'topLogprobs',
 } as const;
 
-const known = knownMembers([
+const known = geminiMembers.known([
   ...Object.keys(numbers),
   'seed',
   'stopSequences',
@@ -215,43 +214,45 @@ const known = knownMembers([
 ]);
 
 /** Reads `generationConfig` into `draft`; returns the members that only this wire has. */
-export function decodeGenerationConfig(config: JsonObject, draft: Draft): JsonObject | undefined {
+function decodeGenerationConfig(config: JsonObject, draft: Draft): JsonObject | undefined {
   for (const [name, target] of Object.entries(numbers) as [
     keyof typeof numbers,
     (typeof numbers)[keyof typeof numbers],
   ][]) {
-    const value = member(config, name);
+    const value = geminiMembers.of(config, name);
     if (value === undefined || value === null) continue;
     if (typeof value !== 'number')
       throw new GatewayError(
         'invalid_request',
-        `generationConfig.${name} must be a number; found ${describeValue(value)}.`,
+        `generationConfig.${name} must be a number; found ${bodyIssues.describe(value)}.`,
         { param: `generationConfig.${name}` },
       );
     draft[target] = value;
   }
   const { seed } = config;
   if (typeof seed === 'number' || typeof seed === 'bigint') draft.seed = seed;
-  const stop = member(config, 'stopSequences');
+  const stop = geminiMembers.of(config, 'stopSequences');
   if (Array.isArray(stop)) draft.stop = stop.filter((one) => typeof one === 'string');
-  const logprobs = member(config, 'responseLogprobs');
+  const logprobs = geminiMembers.of(config, 'responseLogprobs');
   if (typeof logprobs === 'boolean') draft.logprobs = logprobs;
-  const modalities = asArray(member(config, 'responseModalities')).flatMap((one) => asText(one) ?? []);
+  const modalities = asArray(geminiMembers.of(config, 'responseModalities')).flatMap(
+    (one) => asText(one) ?? [],
+  );
   if (modalities.length > 0) draft.modalities = modalities.map((modality) => modality.toLowerCase());
   const format = decodeResponseFormat(config);
   if (format !== undefined) draft.responseFormat = format;
-  const thinking = memberObject(config, 'thinkingConfig');
+  const thinking = geminiMembers.object(config, 'thinkingConfig');
   const reasoning = thinking === undefined ? undefined : decodeThinking(thinking);
   if (reasoning !== undefined) draft.reasoning = reasoning;
-  return decodeSpeech(config, draft, otherMembers(config, known));
+  return decodeSpeech(config, draft, geminiMembers.others(config, known));
 }
 
 function decodeResponseFormat(config: JsonObject): ResponseFormat | undefined {
-  const type = asText(member(config, 'responseMimeType'));
-  const jsonSchema = memberObject(config, 'responseJsonSchema');
-  const schema = memberObject(config, 'responseSchema');
+  const type = asText(geminiMembers.of(config, 'responseMimeType'));
+  const jsonSchema = geminiMembers.object(config, 'responseJsonSchema');
+  const schema = geminiMembers.object(config, 'responseSchema');
   if (jsonSchema !== undefined) return { type: 'json-schema', schema: jsonSchema };
-  if (schema !== undefined) return { type: 'json-schema', schema: toJsonSchema(schema) };
+  if (schema !== undefined) return { type: 'json-schema', schema: schemas.toJson(schema) };
   if (type === 'application/json') return { type: 'json' };
   return type === 'text/plain' ? { type: 'text' } : undefined;
 }
@@ -262,10 +263,12 @@ function decodeSpeech(
   draft: Draft,
   others: JsonObject | undefined,
 ): JsonObject | undefined {
-  const speech = memberObject(config, 'speechConfig');
+  const speech = geminiMembers.object(config, 'speechConfig');
   if (speech === undefined) return others;
-  const voiceConfig = memberObject(speech, 'voiceConfig') ?? {};
-  const voice = asText(member(memberObject(voiceConfig, 'prebuiltVoiceConfig') ?? {}, 'voiceName'));
+  const voiceConfig = geminiMembers.object(speech, 'voiceConfig') ?? {};
+  const voice = asText(
+    geminiMembers.of(geminiMembers.object(voiceConfig, 'prebuiltVoiceConfig') ?? {}, 'voiceName'),
+  );
   if (voice !== undefined) draft.audio = { voice };
   const isPlain =
     voice !== undefined && Object.keys(speech).length === 1 && Object.keys(voiceConfig).length === 1;

@@ -7,10 +7,10 @@ import type {
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import { anthropicClient } from '../anthropic-messages/index.ts';
-import { countTokensOperation, passOn, refusedPlan, translated } from '../host-endpoints.ts';
+import { countTokensOperation, endpointPlan } from '../host-endpoints.ts';
 import { encodeGeminiRequest, geminiTokenCounting, type ModelPathOf } from './encode-request.ts';
-import { createGeminiEmbeddings, createGeminiImages, createGeminiSpeech } from './operations.ts';
-import { encodeResource, modelResource, readModelPath, withoutKey } from './model-path.ts';
+import { geminiOperations } from './operations.ts';
+import { geminiPath } from './model-path.ts';
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { AnswerCollector } from '../../../core/dialects/canonical/collect-answer.ts';
@@ -19,7 +19,7 @@ import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
 import { asArray, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { AnswerReader } from './event-reader.ts';
-import { decodeGeminiError } from './errors.ts';
+import { geminiErrors } from './errors.ts';
 
 /** Provider codec of this wire for a host whose models are at `pathOf`. */
 export function createGeminiProvider(pathOf: ModelPathOf): ChatProviderCodec {
@@ -27,7 +27,7 @@ export function createGeminiProvider(pathOf: ModelPathOf): ChatProviderCodec {
     encodeRequest: (request, host, report) => encodeGeminiRequest(request, host, report, pathOf),
     decodeAnswer,
     eventReader: (contentType, context) => new GeminiEventReader(contentType, context),
-    decodeError: decodeGeminiError,
+    decodeError: geminiErrors.decode,
   };
 }
 
@@ -108,15 +108,15 @@ class GeminiEventReader implements ChatEventReader {
 
 /** The path of a model's method below the host's root. */
 function modelPath(host: HostFacts, method: string): string {
-  return `/v1beta/${encodeResource(modelResource(host.model))}:${method}`;
+  return `/v1beta/${geminiPath.encodeResource(geminiPath.resource(host.model))}:${method}`;
 }
 
 /** Chat of the Gemini API. */
 export const geminiProvider: ChatProviderCodec = createGeminiProvider(modelPath);
 
-const embeddings = createGeminiEmbeddings(modelPath);
-const images = createGeminiImages(modelPath);
-const speech = createGeminiSpeech(modelPath);
+const embeddings = geminiOperations.embeddings(modelPath);
+const images = geminiOperations.images(modelPath);
+const speech = geminiOperations.speech(modelPath);
 const tokenCount = countTokensOperation(anthropicClient, geminiTokenCounting(modelPath));
 
 /** The Gemini API (`generativelanguage.googleapis.com`). Its base URL is the host's root. */
@@ -124,7 +124,7 @@ export const googleGeminiHost: ProviderDialect = {
   name: 'google-gemini',
   plan(call) {
     if (call.spoken === 'google-gemini') return passGemini(call);
-    const chat = translated(call, geminiProvider);
+    const chat = endpointPlan.translated(call, geminiProvider);
     if (chat !== undefined) return chat;
     switch (call.endpoint) {
       case 'embeddings':
@@ -134,23 +134,23 @@ export const googleGeminiHost: ProviderDialect = {
       case 'audio.speech':
         return { kind: 'operation', codec: speech };
       case 'models':
-        return { kind: 'pass', path: versioned(call.path) + withoutKey(call.query) };
+        return { kind: 'pass', path: versioned(call.path) + geminiPath.withoutKey(call.query) };
       case 'moderations':
-        return refusedPlan(call, 'moderation');
+        return endpointPlan.refused(call, 'moderation');
       case 'rerank':
-        return refusedPlan(call, 'reranking');
+        return endpointPlan.refused(call, 'reranking');
       case 'messages.count_tokens':
         return { kind: 'operation', codec: tokenCount };
       default:
-        return passOn(call);
+        return endpointPlan.passOn(call);
     }
   },
 };
 
 /** Passes the bytes unchanged. The path is the host's, with the routed model. */
 function passGemini(call: UpstreamCallFacts): UpstreamPlan {
-  const query = withoutKey(call.query);
-  const named = readModelPath(call.path);
+  const query = geminiPath.withoutKey(call.query);
+  const named = geminiPath.read(call.path);
   if (named === undefined) return { kind: 'pass', path: call.path + query };
   if (call.endpoint !== 'generate-content' || call.host.model === '')
     return { kind: 'pass', path: versioned(call.path) + query };

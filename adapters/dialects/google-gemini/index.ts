@@ -12,21 +12,21 @@ import type { Dialect, RequestIssue, AnswerTextPlace } from '../../../core/diale
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { asObject, type JsonObject, stringifyExact, asArray } from '../json-reading.ts';
-import { bodyIssue } from '../request-members.ts';
+import { bodyIssues } from '../request-members.ts';
 import {
-  encodeGeminiUsage,
-  encodeFinishReason,
-  encodeToken,
-  chunkOf,
   answerFacts,
+  chunkOf,
+  encodeToken,
+  finishReason,
   GeminiStreamScanner,
+  geminiUsage,
 } from './answer.ts';
 import { aboutTheText, streamContentType } from './frame-reader.ts';
-import { decodeConversation, decodeGeminiRequest } from './decode-request.ts';
-import { encodeGeminiError, encodeGeminiStreamError, providerErrorJson, streamErrorFrame } from './errors.ts';
+import { geminiRequest } from './decode-request.ts';
+import { geminiErrors } from './errors.ts';
 import { geminiFrames } from './frame-rewriter.ts';
-import { candidateIndex } from './join-calls.ts';
-import { readModelPath } from './model-path.ts';
+import { streamedParts } from './join-calls.ts';
+import { geminiPath } from './model-path.ts';
 import type {
   ChatClientCodec,
   ChatEventWriter,
@@ -36,10 +36,10 @@ import { encodeModelPart } from './parts.ts';
 
 /** Client codec of `generateContent` and `streamGenerateContent`. */
 export const geminiClient: ChatClientCodec = {
-  decodeRequest: decodeGeminiRequest,
+  decodeRequest: geminiRequest.decode,
   encodeAnswer: encodeGeminiAnswer,
   eventWriter: (context) => new GeminiEventWriter(context),
-  encodeProviderError: (error, context) => Buffer.from(providerErrorJson(error, context)),
+  encodeProviderError: (error, context) => Buffer.from(geminiErrors.providerJson(error, context)),
 };
 
 export { geminiProvider, googleGeminiHost } from './host.ts';
@@ -48,19 +48,19 @@ export { geminiProvider, googleGeminiHost } from './host.ts';
 export const googleGemini: Dialect = {
   name: 'google-gemini',
   validateRequest: (endpoint, body) =>
-    bodyIssue(body) ?? (endpoint === 'generate-content' ? contentsIssue(body) : undefined),
-  decodeConversation,
+    bodyIssues.body(body) ?? (endpoint === 'generate-content' ? contentsIssue(body) : undefined),
+  decodeConversation: geminiRequest.decodeConversation,
   decodeAnswerTexts,
   readCall(path) {
-    const call = readModelPath(path);
+    const call = geminiPath.read(path);
     return { model: call?.model ?? '', stream: call?.method === 'streamGenerateContent' };
   },
   chat: geminiClient,
   scanAnswer: (_endpoint, body) => answerFacts(body),
   streamScanner: () => new GeminiStreamScanner(),
   frames: geminiFrames,
-  encodeError: encodeGeminiError,
-  encodeStreamError: encodeGeminiStreamError,
+  encodeError: geminiErrors.encode,
+  encodeStreamError: geminiErrors.encodeStream,
 };
 
 function contentsIssue(body: unknown): RequestIssue | undefined {
@@ -153,7 +153,7 @@ class GeminiEventWriter implements ChatEventWriter {
         Object.assign(this.last, ownExtras(event.extras));
         return;
       case 'error':
-        return this.writeError(providerErrorJson(event.error, this.context));
+        return this.writeError(geminiErrors.providerJson(event.error, this.context));
       case 'end':
         return this.writeEnd();
     }
@@ -218,7 +218,7 @@ class GeminiEventWriter implements ChatEventWriter {
   private writeEnd(): void {
     const object: JsonObject = { candidates: this.ends };
     if (this.usage !== undefined) {
-      const usageMetadata = encodeGeminiUsage(this.usage);
+      const usageMetadata = geminiUsage.encode(this.usage);
       if (this.serviceTier !== undefined) usageMetadata.serviceTier = this.serviceTier;
       object.usageMetadata = usageMetadata;
     }
@@ -228,7 +228,7 @@ class GeminiEventWriter implements ChatEventWriter {
 
   private writeError(json: string): void {
     if (!this.isArray) {
-      this.output.push(streamErrorFrame(json));
+      this.output.push(geminiErrors.streamFrame(json));
       return;
     }
     this.writeObject(json);
@@ -266,7 +266,7 @@ function isPlainText(part: JsonObject): boolean {
 function encodeGeminiAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
   const body: JsonObject = { candidates: answer.choices.map(encodeChoice) };
   if (answer.usage !== undefined) {
-    body.usageMetadata = encodeGeminiUsage(answer.usage);
+    body.usageMetadata = geminiUsage.encode(answer.usage);
     if (answer.serviceTier !== undefined)
       Object.assign(body.usageMetadata as JsonObject, { serviceTier: answer.serviceTier });
   }
@@ -293,7 +293,7 @@ function encodeChoice(choice: ChatChoice): JsonObject {
 
 /** Final members of a candidate. */
 function finishMembers(index: number, finish: Finish): JsonObject {
-  return { finishReason: encodeFinishReason(finish), index };
+  return { finishReason: finishReason.encode(finish), index };
 }
 
 /** Extras that this wire stored for an answer or candidate. */
@@ -356,7 +356,7 @@ function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): readonly Ans
     let call = 0;
     return asArray(asObject(candidate.content)?.parts).flatMap((part, i) =>
       partTexts(asObject(part) ?? {}, {
-        choice: candidateIndex(candidate, position),
+        choice: streamedParts.candidateIndex(candidate, position),
         beside,
         path: [...path, 'content', 'parts', i],
         nextCall: () => call++,

@@ -6,7 +6,10 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { member, memberObject } from './parts.ts';
+import { geminiMembers } from './parts.ts';
+
+/** Parts of streamed candidates. */
+export const streamedParts = { candidateIndex, of: partsOf, joinCalls };
 
 /** A partial value; objects are maps, so that no name can reach a prototype. */
 type Growing = string | number | bigint | boolean | null | Growing[] | Map<string, Growing>;
@@ -29,7 +32,7 @@ export class PartialArguments {
   add(pieces: unknown): void {
     for (const value of asArray(pieces)) {
       const piece = asObject(value);
-      const path = piece === undefined ? undefined : member(piece, 'jsonPath');
+      const path = piece === undefined ? undefined : geminiMembers.of(piece, 'jsonPath');
       if (piece !== undefined && typeof path === 'string') this.addPiece(piece, path);
     }
   }
@@ -42,11 +45,11 @@ export class PartialArguments {
   private addPiece(piece: JsonObject, path: string): void {
     const steps = readPath(path);
     if (steps === undefined) return;
-    const text = member(piece, 'stringValue');
+    const text = geminiMembers.of(piece, 'stringValue');
     if (typeof text === 'string') {
       const before = this.openPath === path ? lookUp(this.root, steps) : undefined;
       setAtPath(this.root, steps, typeof before === 'string' ? before + text : text);
-      this.openPath = member(piece, 'willContinue') === true ? path : undefined;
+      this.openPath = geminiMembers.of(piece, 'willContinue') === true ? path : undefined;
       return;
     }
     const value = scalarOf(piece);
@@ -55,9 +58,9 @@ export class PartialArguments {
 }
 
 function scalarOf(piece: JsonObject): Growing | undefined {
-  const number = member(piece, 'numberValue');
+  const number = geminiMembers.of(piece, 'numberValue');
   if (typeof number === 'number' || typeof number === 'bigint') return number;
-  const truth = member(piece, 'boolValue');
+  const truth = geminiMembers.of(piece, 'boolValue');
   if (typeof truth === 'boolean') return truth;
   return 'nullValue' in piece || 'null_value' in piece ? null : undefined;
 }
@@ -122,17 +125,17 @@ function plain(value: Growing): unknown {
 }
 
 /** The index of a candidate: its own, else its position. */
-export function candidateIndex(candidate: JsonObject, position: number): number {
+function candidateIndex(candidate: JsonObject, position: number): number {
   return typeof candidate.index === 'number' ? candidate.index : position;
 }
 
 /** The parts of a candidate. */
-export function partsOf(candidate: JsonObject): readonly JsonObject[] {
+function partsOf(candidate: JsonObject): readonly JsonObject[] {
   return asArray(asObject(candidate.content)?.parts).flatMap<JsonObject>((part) => asObject(part) ?? []);
 }
 
 /** Merges consecutive objects into one: the members of the last, all parts, calls whole. */
-export function joinCalls(objects: readonly JsonObject[]): JsonObject {
+function joinCalls(objects: readonly JsonObject[]): JsonObject {
   const joined: JsonObject = {};
   const candidates = new Map<number, JsonObject>();
   for (const json of objects) {
@@ -170,13 +173,14 @@ function wholeCalls(parts: readonly JsonObject[]): readonly JsonObject[] {
     open = undefined;
   };
   for (const part of parts) {
-    const call = memberObject(part, 'functionCall');
+    const call = geminiMembers.object(part, 'functionCall');
     if (call === undefined) {
       end();
       whole.push(part);
       continue;
     }
-    const isPiece = member(call, 'willContinue') === true || member(call, 'partialArgs') !== undefined;
+    const isPiece =
+      geminiMembers.of(call, 'willContinue') === true || geminiMembers.of(call, 'partialArgs') !== undefined;
     if (asText(call.name) !== undefined) {
       end();
       if (!isPiece) {
@@ -190,8 +194,8 @@ function wholeCalls(parts: readonly JsonObject[]): readonly JsonObject[] {
     }
     if (open === undefined) continue;
     if (call.args !== undefined) open.arguments = call.args;
-    open.pieces.add(member(call, 'partialArgs'));
-    if (member(call, 'willContinue') !== true) end();
+    open.pieces.add(geminiMembers.of(call, 'partialArgs'));
+    if (geminiMembers.of(call, 'willContinue') !== true) end();
   }
   end();
   return whole;

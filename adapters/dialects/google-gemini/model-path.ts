@@ -1,4 +1,8 @@
 import { decodePercent, encodeSegment } from '../../../core/base/bytes.ts';
+
+/** Paths that name a model and a method. */
+export const geminiPath = { read: readModelPath, resource: modelResource, encodeResource, withoutKey };
+
 /** Components of a path of this wire: `/v1beta/models/gemini-2.5-pro:generateContent`. */
 interface ModelPath {
   /** `v1beta`, `v1`, … or empty when the path starts with the collection. */
@@ -18,7 +22,7 @@ const collections = ['models', 'tunedModels', 'projects', 'publishers', 'endpoin
  * Reads a raw path below the gateway's base path. A leading `/proxy` is ignored. Undefined when the path names no
  * model. Full resource names (`projects/…/publishers/google/models/x`, the form of Vertex) are models, too.
  */
-export function readModelPath(path: string): ModelPath | undefined {
+function readModelPath(path: string): ModelPath | undefined {
   const segments = path.split('/').filter((segment) => segment !== '');
   if (segments[0] === 'proxy') segments.shift();
   const first = segments[0];
@@ -38,17 +42,17 @@ export function readModelPath(path: string): ModelPath | undefined {
 }
 
 /** The resource of a model name: a bare name gets the prefix `models/`. */
-export function modelResource(model: string): string {
+function modelResource(model: string): string {
   return model.includes('/') ? model : `models/${model}`;
 }
 
 /** A resource name as path segments, each percent-encoded. */
-export function encodeResource(resource: string): string {
+function encodeResource(resource: string): string {
   return resource.split('/').map(encodeSegment).join('/');
 }
 
 /** The raw query without the client's `key`: the host gets its configured credential, never the caller's. */
-export function withoutKey(query: string): string {
+function withoutKey(query: string): string {
   if (!query.includes('key=')) return query;
   const kept = query
     .slice(1)

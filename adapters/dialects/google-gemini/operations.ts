@@ -12,18 +12,28 @@ import {
   stringifyExact,
 } from '../json-reading.ts';
 import type { ModelPathOf } from './encode-request.ts';
-import { decodeGeminiError, readError } from './errors.ts';
-import { member, memberObject } from './parts.ts';
-import { decodeGeminiUsage } from './answer.ts';
-import { describeValue } from '../request-members.ts';
+import { geminiErrors } from './errors.ts';
+import { geminiMembers } from './parts.ts';
+import { geminiUsage } from './answer.ts';
+import { bodyIssues } from '../request-members.ts';
 import { embeddingsAnswer } from '../host-endpoints.ts';
-import { modelResource } from './model-path.ts';
+import { geminiPath } from './model-path.ts';
+
+/** Operations besides chat, also for the hosts of Vertex. */
+export const geminiOperations = {
+  embeddings: createGeminiEmbeddings,
+  speech: createGeminiSpeech,
+  images: createGeminiImages,
+  textsOf,
+  reportUnknown,
+  requireAnswer,
+};
 
 /** Upper bound of texts in one request, the same as OpenAI's. */
 const maxTexts = 2048;
 
 /** Embeddings through `:batchEmbedContents`, which accepts one text or many. */
-export function createGeminiEmbeddings(pathOf: ModelPathOf): OperationCodec {
+function createGeminiEmbeddings(pathOf: ModelPathOf): OperationCodec {
   return {
     encodeRequest(body, host, report) {
       const requests = textsOf(body.input).map((text) => embedRequest(body, host, text));
@@ -31,12 +41,12 @@ export function createGeminiEmbeddings(pathOf: ModelPathOf): OperationCodec {
       return { path: pathOf(host, 'batchEmbedContents'), body: stringifyExact({ requests }) };
     },
     decodeAnswer: decodeVectors,
-    decodeError: decodeGeminiError,
+    decodeError: geminiErrors.decode,
   };
 }
 
 function embedRequest(body: JsonObject, { model }: HostFacts, text: string): JsonObject {
-  const request: JsonObject = { model: modelResource(model), content: { parts: [{ text }] } };
+  const request: JsonObject = { model: geminiPath.resource(model), content: { parts: [{ text }] } };
   if (body.dimensions !== undefined) request.outputDimensionality = body.dimensions;
   return Object.assign(request, asObject(asObject(body.provider_options)?.['google-gemini']));
 }
@@ -44,13 +54,13 @@ function embedRequest(body: JsonObject, { model }: HostFacts, text: string): Jso
 /**
  * The texts of `input`. Throws `invalid_request` for token numbers: they have a meaning only for their own tokenizer.
  */
-export function textsOf(input: unknown): readonly string[] {
+function textsOf(input: unknown): readonly string[] {
   const list = typeof input === 'string' ? [input] : asArray(input);
   const texts = list.filter((text) => typeof text === 'string');
   if (texts.length === 0 || texts.length < list.length)
     throw new GatewayError(
       'invalid_request',
-      `input must be a string or an array of strings for this provider; found ${describeValue(input)}.`,
+      `input must be a string or an array of strings for this provider; found ${bodyIssues.describe(input)}.`,
       { param: 'input' },
     );
   if (texts.length > maxTexts)
@@ -77,7 +87,7 @@ const defaultRate = 24_000;
 /**
  * Speech in OpenAI's shape from speech models. They answer raw samples: `pcm` returns these, other formats become WAV.
  */
-export function createGeminiSpeech(pathOf: ModelPathOf): OperationCodec {
+function createGeminiSpeech(pathOf: ModelPathOf): OperationCodec {
   return {
     encodeRequest(body, host, report) {
       reportUnknown(body, ['model', 'input', 'voice', 'response_format', 'instructions'], report);
@@ -97,14 +107,14 @@ export function createGeminiSpeech(pathOf: ModelPathOf): OperationCodec {
       return { path: pathOf(host, 'generateContent'), body: stringifyExact({ contents, generationConfig }) };
     },
     decodeAnswer: decodeSpeech,
-    decodeError: decodeGeminiError,
+    decodeError: geminiErrors.decode,
   };
 }
 
 function decodeSpeech(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
   const answer = requireAnswer(body);
   const blobs = asArray(asObject(asObject(asArray(answer.candidates)[0])?.content)?.parts).flatMap((part) => {
-    const blob = memberObject(asObject(part) ?? {}, 'inlineData');
+    const blob = geminiMembers.object(asObject(part) ?? {}, 'inlineData');
     return blob === undefined ? [] : [blob];
   });
   const [first] = blobs;
@@ -113,9 +123,9 @@ function decodeSpeech(body: Buffer, _contentType: string, request: JsonObject): 
       source: 'provider',
     });
   const samples = Buffer.concat(blobs.map(({ data }) => Buffer.from(asText(data) ?? '', 'base64')));
-  const spoken = spokenAnswer(samples, asText(member(first, 'mimeType')) ?? '', request);
-  const usage = decodeGeminiUsage(member(answer, 'usageMetadata'));
-  const model = asText(member(answer, 'modelVersion')) ?? asText(request.model) ?? '';
+  const spoken = spokenAnswer(samples, asText(geminiMembers.of(first, 'mimeType')) ?? '', request);
+  const usage = geminiUsage.decode(geminiMembers.of(answer, 'usageMetadata'));
+  const model = asText(geminiMembers.of(answer, 'modelVersion')) ?? asText(request.model) ?? '';
   return usage === undefined ? { ...spoken, model } : { ...spoken, model, usage };
 }
 
@@ -163,7 +173,7 @@ const ratios: readonly (readonly [string, number])[] = [
 const known = ['model', 'prompt', 'n', 'size', 'response_format', 'output_format'];
 
 /** Images in OpenAI's shape from Imagen models (`:predict`) and from Gemini image models (`:generateContent`). */
-export function createGeminiImages(pathOf: ModelPathOf): OperationCodec {
+function createGeminiImages(pathOf: ModelPathOf): OperationCodec {
   return {
     encodeRequest(body, host, report) {
       reportUnknown(body, known, report);
@@ -174,7 +184,7 @@ export function createGeminiImages(pathOf: ModelPathOf): OperationCodec {
         : encodeDrawing(body, host, report, pathOf);
     },
     decodeAnswer: decodeImages,
-    decodeError: decodeGeminiError,
+    decodeError: geminiErrors.decode,
   };
 }
 
@@ -233,13 +243,13 @@ function aspectRatioOf(size: unknown, report: EncodeReport): string | undefined 
 
 function decodeImages(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
   const answer = requireAnswer(body);
-  const model = asText(member(answer, 'modelVersion')) ?? asText(request.model) ?? '';
+  const model = asText(geminiMembers.of(answer, 'modelVersion')) ?? asText(request.model) ?? '';
   const data = 'predictions' in answer ? predictedImages(answer) : generatedImages(answer);
   if (data.length === 0)
     throw new GatewayError('upstream_invalid', `The provider made no image. ${refusal(answer)}`.trim(), {
       source: 'provider',
     });
-  const usage = decodeGeminiUsage(member(answer, 'usageMetadata'));
+  const usage = geminiUsage.decode(geminiMembers.of(answer, 'usageMetadata'));
   return usage === undefined ? { body: { data }, model } : { body: { data }, model, usage };
 }
 
@@ -255,7 +265,7 @@ function predictedImages(answer: JsonObject): JsonObject[] {
 
 function generatedImages(answer: JsonObject): JsonObject[] {
   return partsOf(answer).flatMap((part) => {
-    const blob = memberObject(part, 'inlineData');
+    const blob = geminiMembers.object(part, 'inlineData');
     const bytes = blob === undefined || part.thought === true ? undefined : asText(blob.data);
     return bytes === undefined ? [] : [{ b64_json: bytes }];
   });
@@ -264,7 +274,9 @@ function generatedImages(answer: JsonObject): JsonObject[] {
 /** The host's reason for an answer without an image, or the model's own text. */
 function refusal(answer: JsonObject): string {
   const reason = asArray(answer.predictions).map((one) => asText(asObject(one)?.raiFilteredReason));
-  const blocked = asText(member(memberObject(answer, 'promptFeedback') ?? {}, 'blockReason'));
+  const blocked = asText(
+    geminiMembers.of(geminiMembers.object(answer, 'promptFeedback') ?? {}, 'blockReason'),
+  );
   const text = partsOf(answer).map((part) => asText(part.text));
   return [...reason, blocked, ...text].find((one) => one !== undefined) ?? '';
 }
@@ -279,7 +291,7 @@ function partsOf(answer: JsonObject): JsonObject[] {
 }
 
 /** Reports every member of an operation's body that is not sent to the host. */
-export function reportUnknown(body: JsonObject, known: readonly string[], report: EncodeReport): void {
+function reportUnknown(body: JsonObject, known: readonly string[], report: EncodeReport): void {
   for (const [name, value] of Object.entries(body))
     if (value !== undefined && value !== null && name !== 'provider_options' && !known.includes(name))
       report.drop(name);
@@ -291,15 +303,15 @@ function requireText(body: JsonObject, name: string): string {
   if (text !== undefined) return text;
   throw new GatewayError(
     'invalid_request',
-    `${name} must be a string that is not empty; found ${describeValue(body[name])}.`,
+    `${name} must be a string that is not empty; found ${bodyIssues.describe(body[name])}.`,
     { param: name },
   );
 }
 
 /** The JSON object of a host's answer. Throws `upstream_invalid` for anything else and for an error. */
-export function requireAnswer(body: Buffer): JsonObject {
+function requireAnswer(body: Buffer): JsonObject {
   const answer = parseObject(body.toString('utf8'));
-  const error = readError(answer);
+  const error = geminiErrors.read(answer);
   if (answer !== undefined && error === undefined) return answer;
   const message = error?.message ?? 'The provider answered with something that is no JSON object.';
   throw new GatewayError('upstream_invalid', message, { source: 'provider' });

@@ -10,29 +10,47 @@ import type {
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { asObject, asText, type JsonObject, parseExactObject, stringifyExact } from '../json-reading.ts';
 
+/** Media, to and from parts of the standard form. */
+export const mediaPart = { decodeInline: decodeInlineData, decodeFile: decodeFileData, encode: encodeMedia };
+
+/** Members of an object, spelled in camel case or with underscores. */
+export const geminiMembers = {
+  of: member,
+  object: memberObject,
+  known: knownMembers,
+  others: otherMembers,
+  without: withoutMembers,
+};
+
+/** Thought signatures of parts. */
+export const signatures = { remove: unsigned, add: signed };
+
+/** Arguments of a call, to and from their JSON text. */
+export const callArguments = { encode: encodeArguments, decode: decodeArguments };
+
 const snakeNames = new Map<string, string>();
 
 /**
  * A member by its camel-case or snake-case name: Google's JSON readers accept both spellings, and its clients write
  * both.
  */
-export function member(object: JsonObject, name: string): unknown {
+function member(object: JsonObject, name: string): unknown {
   const value = object[name];
   return value === undefined ? object[snakeName(name)] : value;
 }
 
 /** Same for an object. */
-export function memberObject(object: JsonObject, name: string): JsonObject | undefined {
+function memberObject(object: JsonObject, name: string): JsonObject | undefined {
   return asObject(member(object, name));
 }
 
 /** These members (camel-case names) in either spelling, for `otherMembers`. */
-export function knownMembers(names: readonly string[]): ReadonlySet<string> {
+function knownMembers(names: readonly string[]): ReadonlySet<string> {
   return new Set(names.flatMap((name) => [name, snakeName(name)]));
 }
 
 /** The members that `known` does not list; undefined when there are none. */
-export function otherMembers(object: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
+function otherMembers(object: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
   let others: JsonObject | undefined;
   for (const name of Object.keys(object)) {
     if (known.has(name) || object[name] === undefined) continue;
@@ -43,7 +61,7 @@ export function otherMembers(object: JsonObject, known: ReadonlySet<string>): Js
 }
 
 /** The object without these members. */
-export function withoutMembers(object: JsonObject, names: readonly string[]): JsonObject {
+function withoutMembers(object: JsonObject, names: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)));
 }
 
@@ -93,7 +111,7 @@ function isGoogleFile(uri: string): boolean {
 }
 
 /** `inlineData` as a part of the kind that its media type implies. */
-export function decodeInlineData(blob: JsonObject): ImagePart | AudioPart | FilePart {
+function decodeInlineData(blob: JsonObject): ImagePart | AudioPart | FilePart {
   const mediaType = asText(member(blob, 'mimeType')) ?? 'application/octet-stream';
   const source = { kind: 'base64', mediaType, data: asText(blob.data) ?? '' } as const;
   const filename = asText(member(blob, 'displayName'));
@@ -103,7 +121,7 @@ export function decodeInlineData(blob: JsonObject): ImagePart | AudioPart | File
 }
 
 /** `fileData` as an image or a file. */
-export function decodeFileData(data: JsonObject): ImagePart | FilePart {
+function decodeFileData(data: JsonObject): ImagePart | FilePart {
   const uri = asText(member(data, 'fileUri')) ?? '';
   const mediaType = asText(member(data, 'mimeType'));
   const filename = asText(member(data, 'displayName'));
@@ -124,7 +142,7 @@ export function decodeFileData(data: JsonObject): ImagePart | FilePart {
  * Media as `inlineData` or `fileData`; undefined when the wire cannot hold it. Both hosts document public https URLs as
  * `fileUri` (ai.google.dev/gemini-api/docs/file-input-methods), and files uploaded to Google.
  */
-export function encodeMedia(part: ImagePart | AudioPart | FilePart): JsonObject | undefined {
+function encodeMedia(part: ImagePart | AudioPart | FilePart): JsonObject | undefined {
   const { source } = part;
   switch (source.kind) {
     case 'base64':
@@ -236,12 +254,12 @@ function toolName(inner: JsonObject): string {
 }
 
 /** The part without its signature, which the canonical part holds. */
-export function unsigned(part: JsonObject): JsonObject {
+function unsigned(part: JsonObject): JsonObject {
   return withoutMembers(part, ['thoughtSignature', 'thought_signature']);
 }
 
 /** A canonical part with the signature of the wire's part. */
-export function signed<T extends ChatPart>(part: T, signature: string | undefined): T {
+function signed<T extends ChatPart>(part: T, signature: string | undefined): T {
   return signature === undefined ? part : { ...part, signature };
 }
 
@@ -249,7 +267,7 @@ export function signed<T extends ChatPart>(part: T, signature: string | undefine
  * A call's arguments as an object, as this wire requires. Free text (a custom tool) and JSON that is not an object
  * become `{ "input": … }`.
  */
-export function encodeArguments(call: Pick<ToolCallPart, 'kind' | 'arguments'>): JsonObject {
+function encodeArguments(call: Pick<ToolCallPart, 'kind' | 'arguments'>): JsonObject {
   if (call.kind === 'custom') return { input: call.arguments };
   if (call.arguments.trim() === '') return {};
   return parseExactObject(call.arguments) ?? { input: call.arguments };
@@ -259,7 +277,7 @@ export function encodeArguments(call: Pick<ToolCallPart, 'kind' | 'arguments'>):
  * The arguments of a `functionCall` as JSON text; for a custom tool its free text. Accepts an object that the host
  * sends as a string.
  */
-export function decodeArguments(args: unknown, kind: ToolCallPart['kind']): string {
+function decodeArguments(args: unknown, kind: ToolCallPart['kind']): string {
   if (typeof args === 'string') return parseExactObject(args) === undefined ? wrap(args) : args;
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return kind === 'custom' ? '' : '{}';
   const object = args as JsonObject;

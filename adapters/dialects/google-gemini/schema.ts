@@ -1,6 +1,9 @@
 import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { member, withoutMembers } from './parts.ts';
+import { geminiMembers } from './parts.ts';
+
+/** JSON schemas, to and from the form of Gemini. */
+export const schemas = { toJson: toJsonSchema, toGemini: toGeminiSchema };
 
 const maxNesting = 100;
 
@@ -19,7 +22,7 @@ const spelled: Readonly<Record<string, string>> = {
 };
 
 /** A schema in Gemini's form (types in upper case, `nullable`) as JSON Schema. */
-export function toJsonSchema(schema: JsonObject, depth: number = maxNesting): JsonObject {
+function toJsonSchema(schema: JsonObject, depth: number = maxNesting): JsonObject {
   if (depth === 0) return {};
   const read: JsonObject = {};
   for (const [spelling, value] of Object.entries(schema)) {
@@ -39,7 +42,7 @@ export function toJsonSchema(schema: JsonObject, depth: number = maxNesting): Js
     else if (name !== 'nullable' && name !== 'propertyOrdering') read[name] = value;
   }
   if (read.type === 'type_unspecified') delete read.type;
-  return member(schema, 'nullable') === true ? orNull(read) : read;
+  return geminiMembers.of(schema, 'nullable') === true ? orNull(read) : read;
 }
 
 function inner(value: unknown, depth: number): unknown {
@@ -184,7 +187,7 @@ interface Adaptation {
  * cyclic references in required members. Removed keywords are reported under `place` (`tools[0].function.parameters`),
  * replaced ones as emulated.
  */
-export function toGeminiSchema(schema: JsonObject, place: string, report: EncodeReport): JsonObject {
+function toGeminiSchema(schema: JsonObject, place: string, report: EncodeReport): JsonObject {
   return adapt(schema, place, [], { root: schema, report, left: maxSchemas, depth: 0 });
 }
 
@@ -227,7 +230,7 @@ function adaptReference(
     return {};
   }
   if (path.filter((one) => one === reference).length >= maxRecursion) return freeForm(place, state);
-  const beside = withoutMembers(given, ['$ref']);
+  const beside = geminiMembers.without(given, ['$ref']);
   return adapt({ ...target, ...beside }, place, [...path, reference], state);
 }
 
@@ -260,7 +263,7 @@ function adaptChoices(
   const others = choices.filter((choice) => asObject(choice)?.type !== 'null');
   const nullable = others.length < choices.length || schema.nullable === true;
   const hidden = ['anyOf', 'oneOf', 'nullable', ...(typeof schema.type === 'string' ? [] : ['type'])];
-  const common = withoutMembers(schema, hidden);
+  const common = geminiMembers.without(schema, hidden);
   const branches = others.map((choice, i) =>
     adapt(
       { ...common, ...asObject(choice) },

@@ -6,21 +6,15 @@ import type {
   UpstreamCallFacts,
   UpstreamPlan,
 } from '../../../core/dialects/upstream-plan.ts';
-import { embeddingsAnswer, passOn, refusedPlan } from '../host-endpoints.ts';
-import {
-  createGeminiImages,
-  createGeminiSpeech,
-  reportUnknown,
-  requireAnswer,
-  textsOf,
-} from '../google-gemini/operations.ts';
-import { encodeResource, readModelPath, withoutKey } from '../google-gemini/model-path.ts';
+import { embeddingsAnswer, endpointPlan } from '../host-endpoints.ts';
+import { geminiOperations } from '../google-gemini/operations.ts';
+import { geminiPath } from '../google-gemini/model-path.ts';
 import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import { createAnthropicProvider } from '../anthropic-messages/host.ts';
 import { createGeminiProvider } from '../google-gemini/host.ts';
 import { openAiChatProvider } from '../openai-chat/host.ts';
 import { asArray, asCount, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { decodeGeminiError } from '../google-gemini/errors.ts';
+import { geminiErrors } from '../google-gemini/errors.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { encodeSegment } from '../../../core/base/bytes.ts';
 import { chatEndpoints } from '../../../core/dialects/endpoint.ts';
@@ -88,15 +82,15 @@ function readVertexModel(model: string): VertexModel {
 function projectPath({ settings, provider }: HostFacts): string {
   const project = setting(settings.vertex_project_id, 'vertex_project_id', provider);
   const region = setting(settings.vertex_region, 'vertex_region', provider);
-  return `/v1/${encodeResource(`projects/${project}/locations/${region}`)}`;
+  return `/v1/${geminiPath.encodeResource(`projects/${project}/locations/${region}`)}`;
 }
 
 /** Path of a method of a model: `/v1/projects/p/locations/r/publishers/google/models/m:generateContent`. */
 function vertexPath(host: HostFacts, model: VertexModel, method: string): string {
-  if (model.resource !== undefined) return `/v1/${encodeResource(model.resource)}:${method}`;
+  if (model.resource !== undefined) return `/v1/${geminiPath.encodeResource(model.resource)}:${method}`;
   if (model.publisher === 'endpoints')
-    return `${projectPath(host)}/${encodeResource(`endpoints/${model.name}`)}:${method}`;
-  return `${projectPath(host)}/${encodeResource(`publishers/${model.publisher}/models/${model.name}`)}:${method}`;
+    return `${projectPath(host)}/${geminiPath.encodeResource(`endpoints/${model.name}`)}:${method}`;
+  return `${projectPath(host)}/${geminiPath.encodeResource(`publishers/${model.publisher}/models/${model.name}`)}:${method}`;
 }
 
 function setting(value: string | undefined, name: string, provider: string): string {
@@ -112,8 +106,8 @@ function setting(value: string | undefined, name: string, provider: string): str
 const vertexEmbeddings: OperationCodec = {
   encodeRequest(body, host, report) {
     const own = asObject(asObject(body.provider_options)?.['google-vertex']);
-    const instances = textsOf(body.input).map((content) => ({ content, ...own }));
-    reportUnknown(body, ['model', 'input', 'dimensions', 'encoding_format'], report);
+    const instances = geminiOperations.textsOf(body.input).map((content) => ({ content, ...own }));
+    geminiOperations.reportUnknown(body, ['model', 'input', 'dimensions', 'encoding_format'], report);
     const request: JsonObject = { instances };
     if (body.dimensions !== undefined) request.parameters = { outputDimensionality: body.dimensions };
     return {
@@ -122,12 +116,12 @@ const vertexEmbeddings: OperationCodec = {
     };
   },
   decodeAnswer,
-  decodeError: decodeGeminiError,
+  decodeError: geminiErrors.decode,
 };
 
 function decodeAnswer(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
   let tokens: number | undefined;
-  const vectors = asArray(requireAnswer(body).predictions).map((value) => {
+  const vectors = asArray(geminiOperations.requireAnswer(body).predictions).map((value) => {
     const embedding = asObject(asObject(value)?.embeddings);
     const counted = asCount(asObject(embedding?.statistics)?.token_count);
     if (counted !== undefined) tokens = (tokens ?? 0) + counted;
@@ -199,8 +193,8 @@ function at(
   };
 }
 
-const images = createGeminiImages(pathOf);
-const speech = createGeminiSpeech(pathOf);
+const images = geminiOperations.images(pathOf);
+const speech = geminiOperations.speech(pathOf);
 
 /**
  * Vertex AI. Its base URL is the region's root; `vertex_project_id` and `vertex_region` come from the provider's
@@ -220,13 +214,13 @@ export const googleVertexHost: ProviderDialect = {
       case 'audio.speech':
         return { kind: 'operation', codec: speech };
       case 'moderations':
-        return refusedPlan(call, 'moderation');
+        return endpointPlan.refused(call, 'moderation');
       case 'rerank':
-        return refusedPlan(call, 'reranking');
+        return endpointPlan.refused(call, 'reranking');
       case 'messages.count_tokens':
         return countTokens(call, model);
       default:
-        return call.spoken === 'google-gemini' ? passMethod(call) : passOn(call);
+        return call.spoken === 'google-gemini' ? passMethod(call) : endpointPlan.passOn(call);
     }
   },
 };
@@ -239,8 +233,9 @@ function pathOf(host: HostFacts, method: string): string {
 function passOwn(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan | undefined {
   const { host, stream } = call;
   if (call.endpoint === 'generate-content' && model.publisher === 'google') {
-    const method = readModelPath(call.path)?.method ?? (stream ? 'streamGenerateContent' : 'generateContent');
-    return { kind: 'pass', path: vertexPath(host, model, method) + withoutKey(call.query) };
+    const method =
+      geminiPath.read(call.path)?.method ?? (stream ? 'streamGenerateContent' : 'generateContent');
+    return { kind: 'pass', path: vertexPath(host, model, method) + geminiPath.withoutKey(call.query) };
   }
   if (call.endpoint === 'messages' && model.publisher === 'anthropic')
     return {
@@ -262,7 +257,8 @@ function passOwn(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan | un
 
 /** Claude models count tokens through the model `count-tokens`. */
 function countTokens(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan {
-  if (model.publisher !== 'anthropic') return refusedPlan(call, 'token counting for the Messages API');
+  if (model.publisher !== 'anthropic')
+    return endpointPlan.refused(call, 'token counting for the Messages API');
   return {
     kind: 'pass',
     path: `${projectPath(call.host)}/publishers/anthropic/models/count-tokens:rawPredict`,
@@ -272,9 +268,9 @@ function countTokens(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan 
 
 /** Other methods of the Gemini wire (`:countTokens` …) at the model's path on Vertex AI. */
 function passMethod(call: UpstreamCallFacts): UpstreamPlan {
-  const named = readModelPath(call.path);
+  const named = geminiPath.read(call.path);
   if (named === undefined || named.method === '')
-    return { kind: 'pass', path: call.path + withoutKey(call.query) };
+    return { kind: 'pass', path: call.path + geminiPath.withoutKey(call.query) };
   const path = vertexPath(call.host, readVertexModel(named.model), named.method);
-  return { kind: 'pass', path: path + withoutKey(call.query) };
+  return { kind: 'pass', path: path + geminiPath.withoutKey(call.query) };
 }

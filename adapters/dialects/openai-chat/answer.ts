@@ -2,8 +2,19 @@ import type { Finish, TokenLogprob } from '../../../core/dialects/canonical/chat
 import type { Citation, ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { encodeOpenAiUsage } from '../openai-shapes.ts';
-import { given } from '../request-members.ts';
+import { openAiUsage } from '../openai-shapes.ts';
+import { requestMember } from '../request-members.ts';
+
+/** Log probabilities, to and from the wire. */
+export const chatLogprobs = { decode: decodeLogprobs, encode: encodeLogprobs };
+
+/** Encodes parts that answers and streams share. */
+export const answerPart = {
+  finish: encodeFinish,
+  usage: encodeUsage,
+  toolCall: encodeToolCall,
+  signature: signatureContent,
+};
 
 /**
  * The reasons that OpenAI documents, and the status of a complete response, which carries no reason: they are written
@@ -22,7 +33,7 @@ const documented: ReadonlySet<string> = new Set([
  * The `finish_reason`. `strict`: a documented one; a failed or interrupted answer is `length`, the documented reason
  * for an incomplete one. Otherwise the provider's own reason, when it wrote one.
  */
-export function encodeFinish(finish: Finish, strict: boolean, legacy: boolean): string {
+function encodeFinish(finish: Finish, strict: boolean, legacy: boolean): string {
   if (!strict && finish.raw !== '' && !documented.has(finish.raw)) return finish.raw;
   switch (finish.reason) {
     case 'tool-calls':
@@ -38,8 +49,8 @@ export function encodeFinish(finish: Finish, strict: boolean, legacy: boolean): 
 }
 
 /** The `usage` member; when not strict, also the members that Anthropic's clients read. */
-export function encodeUsage(usage: Usage, strict: boolean): JsonObject {
-  const encoded = encodeOpenAiUsage(usage);
+function encodeUsage(usage: Usage, strict: boolean): JsonObject {
+  const encoded = openAiUsage.encode(usage);
   if (strict) return encoded;
   if (usage.cachedTokens > 0) encoded.cache_read_input_tokens = usage.cachedTokens;
   if (usage.cacheWriteTokens > 0) encoded.cache_creation_input_tokens = usage.cacheWriteTokens;
@@ -47,7 +58,7 @@ export function encodeUsage(usage: Usage, strict: boolean): JsonObject {
 }
 
 /** An element of `tool_calls`. */
-export function encodeToolCall(call: ToolCallPart): JsonObject {
+function encodeToolCall(call: ToolCallPart): JsonObject {
   const { id, name, kind, signature } = call;
   const encoded: JsonObject =
     kind === 'custom'
@@ -58,12 +69,12 @@ export function encodeToolCall(call: ToolCallPart): JsonObject {
 }
 
 /** Place where Google's compatibility API, and clients that follow it, keep the thought signature of a call. */
-export function signatureContent(signature: string): JsonObject {
+function signatureContent(signature: string): JsonObject {
   return { google: { thought_signature: signature } };
 }
 
 /** The tokens of a choice's `logprobs`; undefined when there are none. */
-export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
   const content = asArray(asObject(value)?.content);
   if (content.length === 0) return undefined;
   const tokens: TokenLogprob[] = [];
@@ -79,7 +90,7 @@ export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefi
 }
 
 /** The inverse: tokens in the form of a choice. */
-export function encodeLogprobs(tokens: readonly TokenLogprob[] | undefined): JsonObject | null {
+function encodeLogprobs(tokens: readonly TokenLogprob[] | undefined): JsonObject | null {
   if (tokens === undefined) return null;
   return {
     content: tokens.map(({ top, ...token }) => ({ ...plain(token), top_logprobs: top.map(plain) })),
@@ -112,7 +123,7 @@ export function decodeAnnotations(value: unknown): readonly Citation[] | undefin
     const fileId = asText(members.file_id);
     if (url === undefined && fileId === undefined) continue;
     citations.push(
-      given<Citation>({
+      requestMember.given<Citation>({
         kind: url === undefined ? 'file' : 'url',
         url,
         title: asText(members.title) ?? asText(members.filename),

@@ -4,8 +4,8 @@ import { wireFixture } from '../../../tests/conformance/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
-import { createFrameReader } from './frames.ts';
+import { wholeAnswer } from './replay-answer.ts';
+import { chatFrames } from './frames.ts';
 import { openAiChat } from './index.ts';
 
 function assembled(
@@ -13,9 +13,9 @@ function assembled(
   endpoint: EndpointId = 'chat.completions',
   usage?: Usage,
 ): unknown {
-  const reader = createFrameReader();
+  const reader = chatFrames.createReader();
   const frames = [...reader.push(Buffer.from(stream)), ...reader.finish()];
-  return JSON.parse(Buffer.from(assembleAnswer(endpoint, frames, usage)).toString());
+  return JSON.parse(Buffer.from(wholeAnswer.assemble(endpoint, frames, usage)).toString());
 }
 
 test('text, usage and the envelope; the padding of the chunks is left out', () => {
@@ -131,7 +131,7 @@ test('a stream that is understood only in part is refused, not judged', () => {
   const refused = (error: unknown): boolean => GatewayError.is(error) && error.code === 'upstream_invalid';
   assert.throws(() => assembled('data: {"choices":[{"index":0,"delta":{"content":"torn'), refused);
   assert.throws(() => assembled('data: <html>\n\n'), refused);
-  assert.throws(() => disassembleAnswer('chat.completions', Buffer.from('<html>')), refused);
+  assert.throws(() => wholeAnswer.disassemble('chat.completions', Buffer.from('<html>')), refused);
 });
 
 test('an answer with a hostile member name changes no prototype', () => {
@@ -142,8 +142,9 @@ test('an answer with a hostile member name changes no prototype', () => {
 });
 
 test('an answer becomes chunks: what each choice says, its end, the usage, the end marker', () => {
-  const pieces = disassembleAnswer('chat.completions', wireFixture(openAiChat, 'answer.json'));
-  const events = createFrameReader()
+  const pieces = wholeAnswer.disassemble('chat.completions', wireFixture(openAiChat, 'answer.json'));
+  const events = chatFrames
+    .createReader()
     .push(Buffer.concat(pieces))
     .map((frame) => frame.events.map((event) => event.type));
   assert.deepEqual(events, [
@@ -160,7 +161,7 @@ test('an answer becomes chunks: what each choice says, its end, the usage, the e
 });
 
 test('an error that came as an answer is replayed as it is, without an end marker', () => {
-  const pieces = disassembleAnswer('chat.completions', Buffer.from('{"error":{"message":"x"}}'));
+  const pieces = wholeAnswer.disassemble('chat.completions', Buffer.from('{"error":{"message":"x"}}'));
   assert.equal(Buffer.concat(pieces).toString(), 'data: {"error":{"message":"x"}}\n\n');
 });
 

@@ -2,10 +2,10 @@ import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.
 import type { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatPart, Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
-import { given, sourceOfUrl, unknownMembers } from '../request-members.ts';
+import { dataUrls, requestMember } from '../request-members.ts';
 import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { decodeAnnotations, decodeLogprobs } from './answer.ts';
-import { decodeBlock, decodeContentBlock, thinkingText, thoughtSignature } from './decode-messages.ts';
+import { chatLogprobs, decodeAnnotations } from './answer.ts';
+import { contentBlock } from './decode-messages.ts';
 import type { Finish, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
 
 /** Finish reasons of the hosts of the family, in lower case. */
@@ -114,7 +114,7 @@ class ToolCallReader {
     const text = call.custom ? definition.input : definition.arguments;
     const members = asObject(text);
     this.append(call, members === undefined ? (asText(text) ?? '') : stringifyExact(members));
-    const signature = thoughtSignature(item);
+    const signature = contentBlock.thoughtSignature(item);
     if (signature !== undefined && call.opened) this.builder.signature(this.choice, call.key, signature);
   }
 
@@ -210,7 +210,7 @@ class BlockReader {
       if (block === undefined || (delta === undefined && asText(block.type) === undefined)) continue;
       found = true;
       if (delta === undefined) {
-        for (const part of decodeContentBlock(block)) this.whole(part, `block:whole:${this.count++}`);
+        for (const part of contentBlock.decodeContent(block)) this.whole(part, `block:whole:${this.count++}`);
       } else this.delta(delta, `block:${asCount(block.index) ?? ''}`);
     }
     return found;
@@ -230,7 +230,7 @@ class BlockReader {
     } else if (asText(delta.data) !== undefined && (type === '' || type === 'redacted_thinking')) {
       this.whole({ type: 'reasoning', text: '', redacted: asText(delta.data) ?? '' }, key);
     } else if (type !== '') {
-      const part = decodeBlock(delta, type);
+      const part = contentBlock.decode(delta, type);
       if (part?.type === 'provider-tool') this.whole(part, key);
     }
     const citation = asObject(delta.citation);
@@ -240,7 +240,7 @@ class BlockReader {
   }
 
   private cite(citation: JsonObject, key: string): void {
-    const [part] = decodeContentBlock({ type: 'text', text: '', citations: [citation] });
+    const [part] = contentBlock.decodeContent({ type: 'text', text: '', citations: [citation] });
     if (part?.type !== 'text') return;
     this.open(key, { type: 'text', text: '' });
     for (const one of part.citations ?? []) this.builder.citation(this.choice, key, one);
@@ -328,7 +328,7 @@ export class ChoiceDecoder {
       this.rawFinish ??= reason;
       this.last = choice;
     }
-    this.keep(unknownMembers(choice, knownChoiceMembers));
+    this.keep(requestMember.unknown(choice, knownChoiceMembers));
     const foreign = asObject(choice.provider_fields);
     if (foreign !== undefined) this.foreign = mergeExtras(this.foreign, foreign);
   }
@@ -359,7 +359,7 @@ export class ChoiceDecoder {
     this.readImages(delta.images);
     this.readAudio(delta.audio);
     this.calls.read(delta);
-    this.keep(unknownMembers(delta, knownDeltaMembers));
+    this.keep(requestMember.unknown(delta, knownDeltaMembers));
   }
 
   private readThoughts(delta: JsonObject): void {
@@ -384,7 +384,7 @@ export class ChoiceDecoder {
   private readContent(content: unknown, logprobs: unknown): void {
     const { builder, index } = this;
     if (typeof content === 'string') {
-      const tokens = logprobs === null || logprobs === undefined ? undefined : decodeLogprobs(logprobs);
+      const tokens = logprobs === null || logprobs === undefined ? undefined : chatLogprobs.decode(logprobs);
       if (content !== '' || tokens !== undefined) {
         builder.text(index, builder.flow(index, 'text'), content, tokens);
       }
@@ -402,13 +402,14 @@ export class ChoiceDecoder {
     const { builder, index } = this;
     if (part.type === 'thinking') {
       const key = builder.flow(index, 'reasoning');
-      builder.reasoning(index, key, thinkingText(part.thinking));
+      builder.reasoning(index, key, contentBlock.thinkingText(part.thinking));
       builder.signature(index, key, asText(part.signature) ?? '');
       return;
     }
     const type = asText(part.type) ?? '';
     if (type === 'image_url') this.readImages([part]);
-    else this.whole(decodeBlock(part, type) ?? { type: 'opaque', dialect: 'openai-chat', value: part });
+    else
+      this.whole(contentBlock.decode(part, type) ?? { type: 'opaque', dialect: 'openai-chat', value: part });
   }
 
   private readAnnotations(value: unknown): void {
@@ -432,7 +433,12 @@ export class ChoiceDecoder {
         { type: 'provider-tool', dialect: 'openai-chat', phase: 'call', id, name, value: call },
         `executed:${id}`,
       );
-      const results = given<JsonObject>({ output, search_results, code_results, browser_results });
+      const results = requestMember.given<JsonObject>({
+        output,
+        search_results,
+        code_results,
+        browser_results,
+      });
       if (output === undefined || output === null) continue;
       this.whole(
         { type: 'provider-tool', dialect: 'openai-chat', phase: 'result', id, name, value: results },
@@ -445,7 +451,7 @@ export class ChoiceDecoder {
     for (const item of asArray(value)) {
       const image = asObject(item);
       const url = asText(asObject(image?.image_url)?.url) ?? asText(image?.image_url);
-      if (url !== undefined) this.whole({ type: 'image', source: sourceOfUrl(url, 'image/png') });
+      if (url !== undefined) this.whole({ type: 'image', source: dataUrls.source(url, 'image/png') });
     }
   }
 
@@ -459,7 +465,7 @@ export class ChoiceDecoder {
       builder.open(
         index,
         'audio',
-        given<ChatPart>({
+        requestMember.given<ChatPart>({
           type: 'audio',
           id: asText(audio.id),
           expiresAt: asCount(audio.expires_at),

@@ -14,7 +14,7 @@ import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { openAiChatClient } from './index.ts';
 import { answerContext, clientCall, host, plainRequest, readAll, usageOf } from './codec.test-support.ts';
-import { given } from '../request-members.ts';
+import { requestMember } from '../request-members.ts';
 import { openAiChatProvider } from './host.ts';
 
 const word = fc.stringMatching(/^[a-z][a-z0-9_]{0,8}$/);
@@ -27,7 +27,7 @@ const cache = fc.constantFrom({}, { ttl: '1h' });
 function record<T extends object>(members: {
   readonly [name: string]: fc.Arbitrary<unknown>;
 }): fc.Arbitrary<T> {
-  return fc.record(members).map((value) => given<T>(value as never));
+  return fc.record(members).map((value) => requestMember.given<T>(value as never));
 }
 
 function maybe<T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
@@ -58,7 +58,7 @@ const media: fc.Arbitrary<ChatPart> = fc.oneof(
 const call: fc.Arbitrary<ChatPart> = fc
   .tuple(word, word, fc.boolean(), maybe(said))
   .map(([id, name, custom, signature]): ChatPart =>
-    given<ChatPart>({
+    requestMember.given<ChatPart>({
       type: 'tool-call',
       id,
       name,
@@ -164,7 +164,11 @@ function answers(blocks: boolean): fc.Arbitrary<ChatAnswer> {
   const thought = fc
     .tuple(said, maybe(said))
     .map(([one, signature]): ChatPart =>
-      given<ChatPart>({ type: 'reasoning', text: one, signature: blocks ? signature : undefined } as never),
+      requestMember.given<ChatPart>({
+        type: 'reasoning',
+        text: one,
+        signature: blocks ? signature : undefined,
+      } as never),
     );
   const search: ChatPart = {
     type: 'provider-tool',

@@ -4,13 +4,21 @@ import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/cha
 import { collectAnswer, mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asObject, asText, asUnixTime, type JsonObject, parseExactObject } from '../json-reading.ts';
-import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError, choiceIndex } from '../openai-shapes.ts';
+import { choiceIndex, openAiErrors, openAiUsage } from '../openai-shapes.ts';
 import type { Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { ChoiceDecoder } from './choice-decoder.ts';
-import { unknownMembers } from '../request-members.ts';
+import { requestMember } from '../request-members.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
+
+/** Decodes an answer, whole or streamed. */
+export const chatAnswer = {
+  createEventReader,
+  decode: decodeAnswer,
+  decodeObject: decodeAnswerObject,
+  parse: parseAnswer,
+};
 
 /** Converts the JSON events of a stream into chat events. */
 interface PayloadDecoder {
@@ -69,7 +77,7 @@ export class DoneStreamReader implements ChatEventReader {
       const message = "The provider's stream holds an event that is no JSON object.";
       return builder.error({ status: 502, message, type: 'upstream_error' });
     }
-    const failure = openAiStreamError(json, event);
+    const failure = openAiErrors.ofStream(json, event);
     if (failure !== undefined) return builder.error(failure);
     this.decoder.read(json);
   }
@@ -78,7 +86,7 @@ export class DoneStreamReader implements ChatEventReader {
 const maxMarkerLength = 16;
 
 /** The reader of a chat completions stream. */
-export function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {
+function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {
   const builder = new ChatEventBuilder();
   return new DoneStreamReader(contentType, builder, new ChunkDecoder(builder, context));
 }
@@ -118,7 +126,7 @@ export class ChunkDecoder {
     }
     this.readUsage(asObject(json.x_groq)?.usage);
     this.readUsage(json.usage);
-    const unknown = unknownMembers(json, knownMembers);
+    const unknown = requestMember.unknown(json, knownMembers);
     if (unknown !== undefined) this.extras = Object.assign(this.extras ?? {}, unknown);
     const foreign = asObject(json.provider_fields);
     if (foreign !== undefined) this.foreign = mergeExtras(this.foreign, foreign);
@@ -160,7 +168,7 @@ export class ChunkDecoder {
     const members = asObject(value);
     if (members === undefined) return;
     this.usage = this.usage === undefined ? members : Object.assign(this.usage, members);
-    const usage = decodeOpenAiUsage(this.usage);
+    const usage = openAiUsage.decode(this.usage);
     if (usage !== undefined) this.builder.usage(usage);
   }
 
@@ -175,12 +183,12 @@ export class ChunkDecoder {
 }
 
 /** A complete answer of any host of the family, read as the only chunk of a stream. */
-export function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
+function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   return decodeAnswerObject(parseAnswer(body), context);
 }
 
 /** Same for a parsed body. */
-export function decodeAnswerObject(json: JsonObject, context: DecodeContext): ChatAnswer {
+function decodeAnswerObject(json: JsonObject, context: DecodeContext): ChatAnswer {
   const builder = new ChatEventBuilder();
   const decoder = new ChunkDecoder(builder, context);
   decoder.read(json);
@@ -189,10 +197,10 @@ export function decodeAnswerObject(json: JsonObject, context: DecodeContext): Ch
 }
 
 /** The JSON object of an answer with `choices`. Throws `upstream_invalid` for anything else. */
-export function parseAnswer(body: Buffer): JsonObject {
+function parseAnswer(body: Buffer): JsonObject {
   const json = parseExactObject(body.toString('utf8'));
   if (json !== undefined && Array.isArray(json.choices)) return json;
-  const said = json === undefined ? undefined : openAiErrorMessage(json);
+  const said = json === undefined ? undefined : openAiErrors.message(json);
   throw new GatewayError(
     'upstream_invalid',
     said === undefined

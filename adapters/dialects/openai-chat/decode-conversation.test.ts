@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { decodeConversation } from './decode-request.ts';
+import { chatRequest } from './decode-request.ts';
 
 const messages = [
   { role: 'system', content: 'a' },
@@ -63,7 +63,7 @@ describe('the texts of a request', () => {
   ];
   for (const [name, endpoint, body, expected] of cases) {
     it(name, () => {
-      const { texts } = decodeConversation(endpoint, body);
+      const { texts } = chatRequest.decodeConversation(endpoint, body);
       assert.deepEqual(
         texts.map(({ role, text, path }) => [role, text, path.join('/')]),
         expected,

@@ -11,8 +11,16 @@ import type {
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { decodeAnnotations } from './answer.ts';
-import { cacheMember, given, sourceOfUrl, unknownMembers, unreadable } from '../request-members.ts';
+import { bodyIssues, dataUrls, requestMember } from '../request-members.ts';
 import { typeOfName } from '../openai-shapes.ts';
+
+/** Content blocks of messages and of answers. */
+export const contentBlock = {
+  decode: decodeBlock,
+  decodeContent: decodeContentBlock,
+  thinkingText,
+  thoughtSignature,
+};
 
 const knownPartMembers: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   Object.entries({
@@ -36,7 +44,8 @@ const audioTypes: ReadonlyMap<string, string> = new Map([
 function decodeContent(content: unknown, place: string): ChatPart[] {
   if (content === undefined || content === null) return [];
   if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }];
-  if (!Array.isArray(content)) throw unreadable(place, 'be a string or an array of content parts', content);
+  if (!Array.isArray(content))
+    throw bodyIssues.unreadable(place, 'be a string or an array of content parts', content);
   return content.flatMap((item: unknown, i) => decodePart(item, `${place}[${i}]`));
 }
 
@@ -44,18 +53,19 @@ function decodeContent(content: unknown, place: string): ChatPart[] {
 function decodePart(item: unknown, place: string): ChatPart | ChatPart[] {
   if (typeof item === 'string') return { type: 'text', text: item };
   const part = asObject(item);
-  if (part === undefined) throw unreadable(place, 'be a content part', item);
+  if (part === undefined) throw bodyIssues.unreadable(place, 'be a content part', item);
   const type = asText(part.type) ?? (typeof part.text === 'string' ? 'text' : '');
-  const common = given({
-    cache: cacheMember(part),
+  const common = requestMember.given({
+    cache: requestMember.cache(part),
     extras: extrasOf(part, knownPartMembers.get(type)),
   });
   switch (type) {
     case 'text':
     case 'input_text':
     case 'output_text':
-      if (typeof part.text !== 'string') throw unreadable(`${place}.text`, 'be a string', part.text);
-      return given<ChatPart>({
+      if (typeof part.text !== 'string')
+        throw bodyIssues.unreadable(`${place}.text`, 'be a string', part.text);
+      return requestMember.given<ChatPart>({
         type: 'text',
         text: part.text,
         citations: blockCitations(part.citations),
@@ -70,8 +80,9 @@ function decodePart(item: unknown, place: string): ChatPart | ChatPart[] {
       return { ...decodeFile(part.file, place), ...common };
     case 'video_url': {
       const url = urlOf(part.video_url);
-      if (url === undefined) throw unreadable(`${place}.video_url.url`, 'be a URL', part.video_url);
-      return { type: 'file', source: sourceOfUrl(url, 'video/mp4'), mediaType: 'video/mp4', ...common };
+      if (url === undefined)
+        throw bodyIssues.unreadable(`${place}.video_url.url`, 'be a URL', part.video_url);
+      return { type: 'file', source: dataUrls.source(url, 'video/mp4'), mediaType: 'video/mp4', ...common };
     }
     case 'refusal':
       return { type: 'refusal', text: asText(part.refusal) ?? '' };
@@ -81,16 +92,16 @@ function decodePart(item: unknown, place: string): ChatPart | ChatPart[] {
 }
 
 /** Thinking and provider-run tools, in the form of `content_blocks` and of some hosts' content arrays. */
-export function decodeBlock(block: JsonObject, type: string): ChatPart | undefined {
+function decodeBlock(block: JsonObject, type: string): ChatPart | undefined {
   switch (type) {
     case 'thinking':
-      return given<ChatPart>({
+      return requestMember.given<ChatPart>({
         type: 'reasoning',
         text: thinkingText(block.thinking),
         signature: asText(block.signature),
       });
     case 'redacted_thinking':
-      return given<ChatPart>({ type: 'reasoning', text: '', redacted: asText(block.data) });
+      return requestMember.given<ChatPart>({ type: 'reasoning', text: '', redacted: asText(block.data) });
     case 'provider_tool':
       return providerTool(block);
     default:
@@ -99,7 +110,7 @@ export function decodeBlock(block: JsonObject, type: string): ChatPart | undefin
 }
 
 /** The text of a thinking block: a string, or Mistral's list of text parts. */
-export function thinkingText(value: unknown): string {
+function thinkingText(value: unknown): string {
   if (typeof value === 'string') return value;
   let text = '';
   for (const item of asArray(value)) text += asText(asObject(item)?.text) ?? '';
@@ -140,11 +151,11 @@ function decodeImage(value: unknown, place: string): ChatPart {
   const image = asObject(value);
   const url = urlOf(value);
   if (url === undefined)
-    throw unreadable(`${place}.image_url.url`, 'be a URL or a data: URL', image?.url ?? value);
-  const source = sourceOfUrl(url, 'image/jpeg');
+    throw bodyIssues.unreadable(`${place}.image_url.url`, 'be a URL or a data: URL', image?.url ?? value);
+  const source = dataUrls.source(url, 'image/jpeg');
   // Image parts may hold documents and recordings, too, when a client knows no other part.
   if (source.kind === 'base64' && !source.mediaType.startsWith('image/')) return { type: 'file', source };
-  return given<ChatPart>({ type: 'image', source, detail: asText(image?.detail) });
+  return requestMember.given<ChatPart>({ type: 'image', source, detail: asText(image?.detail) });
 }
 
 function urlOf(value: unknown): string | undefined {
@@ -154,9 +165,9 @@ function urlOf(value: unknown): string | undefined {
 function decodeAudio(value: unknown, place: string): ChatPart {
   const audio = asObject(value);
   const data = asText(audio?.data);
-  if (data === undefined) throw unreadable(`${place}.input_audio.data`, 'be base64', audio?.data);
+  if (data === undefined) throw bodyIssues.unreadable(`${place}.input_audio.data`, 'be base64', audio?.data);
   const format = asText(audio?.format) ?? 'wav';
-  const source = sourceOfUrl(data);
+  const source = dataUrls.source(data);
   if (source.kind === 'base64') return { type: 'audio', source };
   return {
     type: 'audio',
@@ -171,23 +182,23 @@ function decodeFile(value: unknown, place: string): FilePart {
   const id = asText(file.file_id);
   const url = asText(file.file_url) ?? asText(file.url);
   if (data !== undefined) {
-    const read = sourceOfUrl(data, typeOfName(filename));
+    const read = dataUrls.source(data, typeOfName(filename));
     const isBare = read.kind === 'url' && !/^https?:/i.test(data);
     const source = isBare ? { kind: 'base64' as const, mediaType: typeOfName(filename), data } : read;
-    return given<FilePart>({ type: 'file', source, filename });
+    return requestMember.given<FilePart>({ type: 'file', source, filename });
   }
   if (id !== undefined) {
-    return given<FilePart>({
+    return requestMember.given<FilePart>({
       type: 'file',
       source: { kind: 'file-id', id, dialect: 'openai-chat' },
       filename,
     });
   }
   if (url === undefined) {
-    throw unreadable(`${place}.file`, 'hold file_data or file_id', value);
+    throw bodyIssues.unreadable(`${place}.file`, 'hold file_data or file_id', value);
   }
   const mediaType = asText(file.mime_type);
-  return given<FilePart>({ type: 'file', source: sourceOfUrl(url), filename, mediaType });
+  return requestMember.given<FilePart>({ type: 'file', source: dataUrls.source(url), filename, mediaType });
 }
 
 function blockCitations(value: unknown): readonly Citation[] | undefined {
@@ -198,7 +209,7 @@ function blockCitations(value: unknown): readonly Citation[] | undefined {
   return list.map((citation) => {
     const url = asText(citation.url);
     const quote = asText(citation.cited_text);
-    return given<Citation>({
+    return requestMember.given<Citation>({
       kind: url === undefined ? 'document' : 'url',
       url,
       title: asText(citation.title) ?? asText(citation.document_title),
@@ -210,7 +221,7 @@ function blockCitations(value: unknown): readonly Citation[] | undefined {
 }
 
 function extrasOf(part: JsonObject, known: ReadonlySet<string> | undefined): ChatPart['extras'] {
-  const unknown = known === undefined ? undefined : unknownMembers(part, known);
+  const unknown = known === undefined ? undefined : requestMember.unknown(part, known);
   return unknown === undefined ? undefined : { 'openai-chat': unknown };
 }
 
@@ -239,19 +250,19 @@ type CallsByName = Map<string, string[]>;
 
 /** The conversation of a chat request. Throws `invalid_request` with the name of an unreadable member. */
 export function decodeMessages(value: unknown): readonly ChatMessage[] {
-  if (!Array.isArray(value)) throw unreadable('messages', 'be an array', value);
+  if (!Array.isArray(value)) throw bodyIssues.unreadable('messages', 'be an array', value);
   const calls: CallsByName = new Map();
   return value.map((item: unknown, i) => {
     const message = asObject(item);
     const place = `messages[${i}]`;
-    if (message === undefined) throw unreadable(place, 'be an object', item);
+    if (message === undefined) throw bodyIssues.unreadable(place, 'be an object', item);
     return decodeMessage(message, place, calls);
   });
 }
 
 function decodeMessage(message: JsonObject, place: string, calls: CallsByName): ChatMessage {
   const name = asText(message.name);
-  const unknown = unknownMembers(message, knownMembers);
+  const unknown = requestMember.unknown(message, knownMembers);
   const extras = unknown === undefined ? undefined : { 'openai-chat': unknown };
   const { role } = message;
   switch (role) {
@@ -259,28 +270,32 @@ function decodeMessage(message: JsonObject, place: string, calls: CallsByName): 
     case 'developer':
     case 'user': {
       const parts = decodeContent(message.content, `${place}.content`);
-      return given<ChatMessage>({ role, parts: withCacheMarker(parts, message), name, extras });
+      return requestMember.given<ChatMessage>({ role, parts: withCacheMarker(parts, message), name, extras });
     }
     case 'assistant': {
       const parts = withCacheMarker(assistantParts(message, place), message);
       noteCalls(parts, calls);
-      return given<ChatMessage>({ role, parts, name, extras });
+      return requestMember.given<ChatMessage>({ role, parts, name, extras });
     }
     case 'tool':
     case 'function':
-      return given<ChatMessage>({
+      return requestMember.given<ChatMessage>({
         role: 'tool',
         parts: withCacheMarker([toolResult(message, place, calls)], message),
         extras,
       });
     default:
-      throw unreadable(`${place}.role`, "be 'system', 'developer', 'user', 'assistant' or 'tool'", role);
+      throw bodyIssues.unreadable(
+        `${place}.role`,
+        "be 'system', 'developer', 'user', 'assistant' or 'tool'",
+        role,
+      );
   }
 }
 
 /** A marker on the message itself applies to its last part. */
 function withCacheMarker(parts: readonly ChatPart[], message: JsonObject): readonly ChatPart[] {
-  const cache = cacheMember(message);
+  const cache = requestMember.cache(message);
   const last = parts.at(-1);
   return cache === undefined || last === undefined ? parts : [...parts.slice(0, -1), { ...last, cache }];
 }
@@ -294,17 +309,19 @@ function assistantParts(message: JsonObject, place: string): ChatPart[] {
     parts.push({ type: 'audio', id: audio, source: { kind: 'file-id', id: audio, dialect: 'openai-chat' } });
   }
   if (message.tool_calls !== undefined && message.tool_calls !== null && !Array.isArray(message.tool_calls)) {
-    throw unreadable(`${place}.tool_calls`, 'be an array', message.tool_calls);
+    throw bodyIssues.unreadable(`${place}.tool_calls`, 'be an array', message.tool_calls);
   }
   asArray(message.tool_calls).forEach((item, i) => {
     const call = decodeToolCall(item, `call_${place.replace(/\D/g, '')}_${i}`);
-    if (call === undefined) throw unreadable(`${place}.tool_calls[${i}]`, 'name its function', item);
+    if (call === undefined)
+      throw bodyIssues.unreadable(`${place}.tool_calls[${i}]`, 'name its function', item);
     parts.push(call);
   });
   const legacy = asObject(message.function_call);
   if (legacy !== undefined) {
     const call = decodeToolCall({ function: legacy }, `call_${place.replace(/\D/g, '')}`);
-    if (call === undefined) throw unreadable(`${place}.function_call.name`, 'be a string', legacy.name);
+    if (call === undefined)
+      throw bodyIssues.unreadable(`${place}.function_call.name`, 'be a string', legacy.name);
     parts.push(call);
   }
   return parts;
@@ -330,7 +347,7 @@ function assistantTextParts(message: JsonObject, place: string): ChatPart[] {
 }
 
 /** One element of `content_blocks`. Calls are in `tool_calls`. */
-export function decodeContentBlock(block: JsonObject): readonly (ChatPart | ReasoningPart)[] {
+function decodeContentBlock(block: JsonObject): readonly (ChatPart | ReasoningPart)[] {
   const type = asText(block.type) ?? '';
   if (type === 'tool_use') return [];
   if (type === 'text') return decodeContent([block], 'content_blocks');
@@ -355,14 +372,14 @@ function decodeToolCall(item: unknown, fallbackId: string): ToolCallPart | undef
   const name = asText(definition?.name);
   if (call === undefined || definition === undefined || name === undefined) return undefined;
   const isCustom = definition === custom;
-  return given<ToolCallPart>({
+  return requestMember.given<ToolCallPart>({
     type: 'tool-call',
     id: asText(call.id) ?? fallbackId,
     name,
     kind: isCustom ? 'custom' : 'function',
     arguments: isCustom ? (asText(custom.input) ?? '') : argumentsText(definition.arguments),
     signature: thoughtSignature(call),
-    cache: cacheMember(call),
+    cache: requestMember.cache(call),
   });
 }
 
@@ -374,7 +391,7 @@ function argumentsText(value: unknown): string {
 }
 
 /** The thought signature that Google's compatibility API puts on a call. */
-export function thoughtSignature(call: JsonObject): string | undefined {
+function thoughtSignature(call: JsonObject): string | undefined {
   return asText(asObject(asObject(call.extra_content)?.google)?.thought_signature);
 }
 
@@ -383,13 +400,20 @@ function toolResult(message: JsonObject, place: string, calls: CallsByName): Too
   const waiting = name === undefined ? undefined : calls.get(name);
   const callId =
     asText(message.tool_call_id) ?? waiting?.shift() ?? (message.role === 'function' ? name : undefined);
-  if (callId === undefined) throw unreadable(`${place}.tool_call_id`, 'be a string', message.tool_call_id);
+  if (callId === undefined)
+    throw bodyIssues.unreadable(`${place}.tool_call_id`, 'be a string', message.tool_call_id);
   const content = decodeContent(message.content, `${place}.content`).map((part) => {
     if (part.type === 'text' || part.type === 'image' || part.type === 'file' || part.type === 'audio')
       return part;
-    throw unreadable(`${place}.content`, 'hold text, images, audio or files', message.content);
+    throw bodyIssues.unreadable(`${place}.content`, 'hold text, images, audio or files', message.content);
   });
-  return given<ToolResultPart>({ type: 'tool-result', callId, name, kind: 'function', content });
+  return requestMember.given<ToolResultPart>({
+    type: 'tool-result',
+    callId,
+    name,
+    kind: 'function',
+    content,
+  });
 }
 
 function noteCalls(parts: readonly ChatPart[], calls: CallsByName): void {

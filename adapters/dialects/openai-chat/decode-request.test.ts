@@ -4,12 +4,12 @@ import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { clientCall } from './codec.test-support.ts';
-import { decodeRequest } from './decode-request.ts';
+import { chatRequest } from './decode-request.ts';
 
 const hello: JsonObject = { role: 'user', content: 'Hello' };
 
 const decode = (body: JsonObject): ChatRequest =>
-  decodeRequest(clientCall({ model: 'river-1', messages: [hello], ...body }));
+  chatRequest.decode(clientCall({ model: 'river-1', messages: [hello], ...body }));
 
 const messages = (...list: readonly JsonObject[]): readonly ChatMessage[] =>
   decode({ messages: list }).messages;

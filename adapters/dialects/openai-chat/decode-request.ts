@@ -12,18 +12,11 @@ import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts'
 import type { DialectName, EndpointId } from '../../../core/dialects/endpoint.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { decodeMessages } from './decode-messages.ts';
-import {
-  booleanMember,
-  cacheMember,
-  collectTexts,
-  given,
-  numberMember,
-  textMember,
-  textsMember,
-  unknownMembers,
-  unreadable,
-} from '../request-members.ts';
+import { bodyIssues, collectTexts, requestMember } from '../request-members.ts';
 import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
+
+/** Decodes a request, or pieces of it. */
+export const chatRequest = { decode: decodeRequest, decodeConversation, decodeSampling, providerOptions };
 
 const knownToolMembers: ReadonlySet<string> = new Set(['type', 'function', 'custom', 'cache_control']);
 
@@ -54,22 +47,22 @@ function decodeTools(body: JsonObject): readonly ToolDefinition[] {
 
 function decodeTool(item: unknown, place: string): ToolDefinition {
   const tool = asObject(item);
-  if (tool === undefined) throw unreadable(place, 'be an object', item);
+  if (tool === undefined) throw bodyIssues.unreadable(place, 'be an object', item);
   const type = asText(tool.type) ?? (tool.function === undefined ? '' : 'function');
   if (type === 'function') return decodeFunction(tool.function, `${place}.function`, tool);
   if (type === 'custom') {
     const custom = asObject(tool.custom);
     const name = asText(custom?.name);
-    if (name === undefined) throw unreadable(`${place}.custom.name`, 'be a string', custom?.name);
-    return given<ToolDefinition>({
+    if (name === undefined) throw bodyIssues.unreadable(`${place}.custom.name`, 'be a string', custom?.name);
+    return requestMember.given<ToolDefinition>({
       type: 'custom',
       name,
       description: asText(custom?.description),
       format: flatFormat(asObject(custom?.format)),
-      cache: cacheMember(tool),
+      cache: requestMember.cache(tool),
     });
   }
-  if (type === '') throw unreadable(`${place}.type`, 'be a string', tool.type);
+  if (type === '') throw bodyIssues.unreadable(`${place}.type`, 'be a string', tool.type);
   return provider(tool, type);
 }
 
@@ -83,15 +76,15 @@ function decodeFunction(item: unknown, place: string, tool: JsonObject): ToolDef
   const definition = asObject(item);
   const name = asText(definition?.name);
   if (definition === undefined || name === undefined)
-    throw unreadable(`${place}.name`, 'be a string', definition?.name);
-  const unknown = unknownMembers(tool, knownToolMembers);
-  return given<ToolDefinition>({
+    throw bodyIssues.unreadable(`${place}.name`, 'be a string', definition?.name);
+  const unknown = requestMember.unknown(tool, knownToolMembers);
+  return requestMember.given<ToolDefinition>({
     type: 'function',
     name,
     description: asText(definition.description),
     parameters: asObject(definition.parameters),
     strict: typeof definition.strict === 'boolean' ? definition.strict : undefined,
-    cache: cacheMember(tool) ?? cacheMember(definition),
+    cache: requestMember.cache(tool) ?? requestMember.cache(definition),
     extras: unknown === undefined ? undefined : { 'openai-chat': unknown },
   });
 }
@@ -143,30 +136,30 @@ const knownMembers: ReadonlySet<string> = new Set([
 ]);
 
 /** Reads a chat completions request. Members outside the canonical form are kept as this wire's extras. */
-export function decodeRequest(call: ClientCall): ChatRequest {
+function decodeRequest(call: ClientCall): ChatRequest {
   const { body } = call;
   const toolChoice = decodeToolChoice(body);
   const responseFormat = decodeResponseFormat(body.response_format);
-  return given<ChatRequest>({
+  return requestMember.given<ChatRequest>({
     model: call.model,
     stream: call.stream,
     messages: decodeMessages(body.messages),
     tools: decodeTools(body),
     toolChoice,
-    parallelToolCalls: booleanMember(body, 'parallel_tool_calls'),
+    parallelToolCalls: requestMember.boolean(body, 'parallel_tool_calls'),
     ...decodeSampling(body),
-    logprobs: booleanMember(body, 'logprobs'),
-    topLogprobs: numberMember(body, 'top_logprobs'),
+    logprobs: requestMember.boolean(body, 'logprobs'),
+    topLogprobs: requestMember.number(body, 'top_logprobs'),
     responseFormat,
     reasoning: decodeReasoning(body),
-    verbosity: textMember(body, 'verbosity'),
-    user: textMember(body, 'user'),
-    safetyIdentifier: textMember(body, 'safety_identifier'),
-    promptCacheKey: textMember(body, 'prompt_cache_key'),
+    verbosity: requestMember.text(body, 'verbosity'),
+    user: requestMember.text(body, 'user'),
+    safetyIdentifier: requestMember.text(body, 'safety_identifier'),
+    promptCacheKey: requestMember.text(body, 'prompt_cache_key'),
     metadata: asObject(body.metadata),
-    serviceTier: textMember(body, 'service_tier'),
-    store: booleanMember(body, 'store'),
-    modalities: textsMember(body, 'modalities'),
+    serviceTier: requestMember.text(body, 'service_tier'),
+    store: requestMember.boolean(body, 'store'),
+    modalities: requestMember.texts(body, 'modalities'),
     audio: asObject(body.audio),
     includeUsage: asObject(body.stream_options)?.include_usage === true ? true : undefined,
     legacyFunctions: isLegacy(body) ? true : undefined,
@@ -175,37 +168,39 @@ export function decodeRequest(call: ClientCall): ChatRequest {
 }
 
 /** Settings shared by chat and text completions. */
-export function decodeSampling(body: JsonObject): Partial<ChatRequest> {
-  const seed = typeof body.seed === 'bigint' ? body.seed : numberMember(body, 'seed');
-  return given<Partial<ChatRequest>>({
-    maxOutputTokens: numberMember(body, 'max_completion_tokens') ?? numberMember(body, 'max_tokens'),
-    temperature: numberMember(body, 'temperature'),
-    topP: numberMember(body, 'top_p'),
-    topK: numberMember(body, 'top_k'),
-    frequencyPenalty: numberMember(body, 'frequency_penalty'),
-    presencePenalty: numberMember(body, 'presence_penalty'),
+function decodeSampling(body: JsonObject): Partial<ChatRequest> {
+  const seed = typeof body.seed === 'bigint' ? body.seed : requestMember.number(body, 'seed');
+  return requestMember.given<Partial<ChatRequest>>({
+    maxOutputTokens:
+      requestMember.number(body, 'max_completion_tokens') ?? requestMember.number(body, 'max_tokens'),
+    temperature: requestMember.number(body, 'temperature'),
+    topP: requestMember.number(body, 'top_p'),
+    topK: requestMember.number(body, 'top_k'),
+    frequencyPenalty: requestMember.number(body, 'frequency_penalty'),
+    presencePenalty: requestMember.number(body, 'presence_penalty'),
     seed,
-    stop: textsMember(body, 'stop'),
-    n: numberMember(body, 'n'),
+    stop: requestMember.texts(body, 'stop'),
+    n: requestMember.number(body, 'n'),
     logitBias: asObject(body.logit_bias),
   });
 }
 
 /** The caller's `provider_options`, by dialect. */
-export function providerOptions(body: JsonObject): Extras | undefined {
+function providerOptions(body: JsonObject): Extras | undefined {
   const options = asObject(body.provider_options);
   if (options === undefined) return undefined;
   const extras: { [dialect in DialectName]?: JsonObject } = {};
   for (const [dialect, value] of Object.entries(options)) {
     const members = asObject(value);
-    if (members === undefined) throw unreadable(`provider_options.${dialect}`, 'be an object', value);
+    if (members === undefined)
+      throw bodyIssues.unreadable(`provider_options.${dialect}`, 'be an object', value);
     extras[dialect as DialectName] = members;
   }
   return Object.keys(extras).length === 0 ? undefined : extras;
 }
 
 function decodeExtras(body: JsonObject, choiceIsKnown: boolean, formatIsKnown: boolean): Extras | undefined {
-  let unknown = unknownMembers(body, knownMembers);
+  let unknown = requestMember.unknown(body, knownMembers);
   if (unknown !== undefined) {
     const { tool_choice, function_call, response_format, ...others } = unknown;
     if (!choiceIsKnown && tool_choice !== undefined) others.tool_choice = tool_choice;
@@ -225,9 +220,9 @@ function decodeResponseFormat(value: unknown): ResponseFormat | undefined {
   const members = asObject(format.json_schema) ?? format;
   const schema = asObject(members.schema);
   if (schema === undefined) {
-    throw unreadable('response_format.json_schema.schema', 'be a JSON Schema', members.schema);
+    throw bodyIssues.unreadable('response_format.json_schema.schema', 'be a JSON Schema', members.schema);
   }
-  return given<ResponseFormat>({
+  return requestMember.given<ResponseFormat>({
     type: 'json-schema',
     name: asText(members.name),
     description: asText(members.description),
@@ -240,10 +235,11 @@ function decodeResponseFormat(value: unknown): ResponseFormat | undefined {
 function decodeReasoning(body: JsonObject): ReasoningSettings | undefined {
   const reasoning = asObject(body.reasoning) ?? {};
   const thinking = asObject(body.thinking) ?? {};
-  const settings = given<ReasoningSettings>({
-    effort: textMember(body, 'reasoning_effort') ?? asText(reasoning.effort),
-    budgetTokens: numberMember(reasoning, 'max_tokens') ?? numberMember(thinking, 'budget_tokens'),
-    enabled: booleanMember(reasoning, 'enabled') ?? enabledOf(thinking.type),
+  const settings = requestMember.given<ReasoningSettings>({
+    effort: requestMember.text(body, 'reasoning_effort') ?? asText(reasoning.effort),
+    budgetTokens:
+      requestMember.number(reasoning, 'max_tokens') ?? requestMember.number(thinking, 'budget_tokens'),
+    enabled: requestMember.boolean(reasoning, 'enabled') ?? enabledOf(thinking.type),
     adaptive: thinking.type === 'adaptive' ? true : undefined,
     summary: reasoning.exclude === true ? 'none' : asText(reasoning.summary),
   });
@@ -262,7 +258,7 @@ function isLegacy(body: JsonObject): boolean {
 }
 
 /** The texts of a request of the OpenAI family, with the path of each in the body. */
-export function decodeConversation(endpoint: EndpointId, body: unknown): Conversation {
+function decodeConversation(endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];
   if (request !== undefined) collect(endpoint, request, texts);

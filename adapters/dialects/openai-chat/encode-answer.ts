@@ -12,9 +12,9 @@ import type {
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { type JsonObject, stringifyExact } from '../json-reading.ts';
-import { encodeOpenAiProviderError } from '../openai-shapes.ts';
-import { dataUrl } from '../request-members.ts';
-import { encodeFinish, encodeLogprobs, encodeUsage, signatureContent, encodeToolCall } from './answer.ts';
+import { openAiErrors } from '../openai-shapes.ts';
+import { dataUrls } from '../request-members.ts';
+import { answerPart, chatLogprobs } from './answer.ts';
 
 type EventOf<Type extends ChatEvent['type']> = Extract<ChatEvent, { type: Type }>;
 
@@ -92,7 +92,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
         this.extras = mergeExtras(this.extras, event.extras);
         return;
       case 'error':
-        this.out += `data: ${encodeOpenAiProviderError(event.error, this.context.provider)}\n\n`;
+        this.out += `data: ${openAiErrors.encodeProvider(event.error, this.context.provider)}\n\n`;
         return;
       case 'end':
         return this.end();
@@ -158,7 +158,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     const signed =
       head.signature === undefined
         ? ''
-        : `,"extra_content":${JSON.stringify(signatureContent(head.signature))}`;
+        : `,"extra_content":${JSON.stringify(answerPart.signature(head.signature))}`;
     this.delta(
       choice,
       `{"tool_calls":[{"index":${index},"id":${JSON.stringify(head.id)},${definition}${signed}}]}`,
@@ -178,7 +178,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
       ? ''
       : `,"content_blocks":[{"index":${event.part},"delta":{"text":${text}}}]`;
     const { logprobs } = event;
-    const said = logprobs === undefined ? '' : JSON.stringify(encodeLogprobs(logprobs));
+    const said = logprobs === undefined ? '' : JSON.stringify(chatLogprobs.encode(logprobs));
     this.delta(event.choice, `{"content":${text}${block}}`, said);
   }
 
@@ -234,7 +234,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     if (signature === '') return;
     if (head.type === 'tool-call') {
       if (index === -1 || this.style.legacy) return;
-      const extra = JSON.stringify(signatureContent(signature));
+      const extra = JSON.stringify(answerPart.signature(signature));
       // Clients that validate chunks require the call's own member in every piece of it.
       const nothing = head.kind === 'custom' ? '"custom":{"input":""}' : '"function":{"arguments":""}';
       this.delta(event.choice, `{"tool_calls":[{"index":${index},${nothing},"extra_content":${extra}}]}`);
@@ -249,7 +249,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
       index: choice,
       delta: {},
       logprobs: null,
-      finish_reason: encodeFinish(finish, this.style.strict, this.style.legacy),
+      finish_reason: answerPart.finish(finish, this.style.strict, this.style.legacy),
     };
     if (!this.style.strict) {
       if (finish.stopSequence !== undefined) members.stop_sequence = finish.stopSequence;
@@ -262,7 +262,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     const members: JsonObject = {};
     if (!this.style.strict) addExtras(members, this.extras);
     if (this.usage !== undefined && this.context.request.includeUsage === true) {
-      members.usage = encodeUsage(this.usage, this.style.strict);
+      members.usage = answerPart.usage(this.usage, this.style.strict);
     }
     const last = stringifyExact(members).slice(1);
     if (last !== '}') this.out += `${this.head}],${last}\n\n`;
@@ -310,8 +310,8 @@ export function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer
       const choice: JsonObject = {
         index,
         message: encodeMessage(parts, style),
-        logprobs: encodeLogprobs(logprobs),
-        finish_reason: encodeFinish(finish, strict, style.legacy),
+        logprobs: chatLogprobs.encode(logprobs),
+        finish_reason: answerPart.finish(finish, strict, style.legacy),
       };
       if (!strict) {
         if (finish.stopSequence !== undefined) choice.stop_sequence = finish.stopSequence;
@@ -320,7 +320,7 @@ export function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer
       return choice;
     }),
   };
-  if (answer.usage !== undefined) body.usage = encodeUsage(answer.usage, strict);
+  if (answer.usage !== undefined) body.usage = answerPart.usage(answer.usage, strict);
   if (answer.serviceTier !== undefined) body.service_tier = answer.serviceTier;
   if (answer.systemFingerprint !== undefined) body.system_fingerprint = answer.systemFingerprint;
   if (!strict) addExtras(body, answer.extras);
@@ -378,7 +378,7 @@ function addCalls(message: JsonObject, calls: readonly ToolCallPart[], style: Me
   const [first] = calls;
   if (first === undefined) return;
   if (style.legacy) message.function_call = { name: first.name, arguments: first.arguments };
-  else message.tool_calls = calls.map(encodeToolCall);
+  else message.tool_calls = calls.map(answerPart.toolCall);
 }
 
 /** Message form of this exchange. */
@@ -412,7 +412,7 @@ interface MessageStyle {
 /** An element of `images`, the form of hosts whose chat models generate images. */
 function encodeImage(part: ImagePart, index: number): JsonObject {
   const { source } = part;
-  const url = source.kind === 'url' ? source.url : source.kind === 'base64' ? dataUrl(source) : '';
+  const url = source.kind === 'url' ? source.url : source.kind === 'base64' ? dataUrls.encode(source) : '';
   return { type: 'image_url', image_url: { url }, index };
 }
 

@@ -9,9 +9,12 @@ import type {
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
 import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { JsonObject } from '../json-reading.ts';
-import { encodeToolCall } from './answer.ts';
+import { answerPart } from './answer.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { dataUrl } from '../request-members.ts';
+import { dataUrls } from '../request-members.ts';
+
+/** Encodes messages for a host. */
+export const chatMessages = { takes, encodeCache, encode: encodeMessages };
 
 const openAi = /^(?:[^/]+\/)*(?:o\d|gpt-|chatgpt-)/i;
 
@@ -31,7 +34,7 @@ function takesSignatures({ model }: HostFacts): boolean {
  * True when the host accepts a member that OpenAI does not have (`top_k`, `cache_control`): its row lists the member,
  * even under the same name (`rename: { top_k: top_k }`).
  */
-export function takes(host: HostFacts, member: string): boolean {
+function takes(host: HostFacts, member: string): boolean {
   return host.quirks.rename?.[member] !== undefined;
 }
 
@@ -73,7 +76,7 @@ function encodePart(part: ChatPart, place: string, context: EncodeContext): Json
 }
 
 /** Writes a prompt cache marker when the host accepts one, else reports it. */
-export function encodeCache(
+function encodeCache(
   holder: JsonObject,
   { cache }: Pick<ChatPart, 'cache'>,
   place: string,
@@ -123,7 +126,7 @@ function encodeImagePart(
 
 function urlOf(source: MediaSource): string | undefined {
   if (source.kind === 'url') return source.url;
-  return source.kind === 'base64' ? dataUrl(source) : undefined;
+  return source.kind === 'base64' ? dataUrls.encode(source) : undefined;
 }
 
 /** The formats of `input_audio` by media type. */
@@ -161,7 +164,7 @@ function encodeFilePart(part: FilePart, place: string, report: EncodeReport): Js
   if (source.kind === 'base64') {
     // The wire requires a name beside the bytes.
     const name = filename ?? `file.${source.mediaType.slice(source.mediaType.indexOf('/') + 1)}`;
-    return { type: 'file', file: { filename: name, file_data: dataUrl(source) } };
+    return { type: 'file', file: { filename: name, file_data: dataUrls.encode(source) } };
   }
   if (source.kind === 'file-id' && ownFiles.has(source.dialect)) {
     const file: JsonObject = { file_id: source.id };
@@ -176,7 +179,7 @@ function encodeFilePart(part: FilePart, place: string, report: EncodeReport): Js
 }
 
 /** The conversation in the host's form. Parts that this wire cannot express are reported under `messages[i]`. */
-export function encodeMessages(messages: readonly ChatMessage[], context: EncodeContext): JsonObject[] {
+function encodeMessages(messages: readonly ChatMessage[], context: EncodeContext): JsonObject[] {
   const encoded: JsonObject[] = [];
   /** Media that tools returned: results are text on this wire, so a user message shows the media after them. */
   let shown: JsonObject[] = [];
@@ -290,7 +293,7 @@ function encodeCall(
   const keep = signature !== undefined && takesSignatures(context.host);
   if (signature !== undefined && !keep)
     context.report.drop(`${place}.extra_content.google.thought_signature`);
-  const call = encodeToolCall(keep ? part : unsigned);
+  const call = answerPart.toolCall(keep ? part : unsigned);
   encodeCache(call, part, place, context);
   reportForeignExtras(part.extras, ['openai-chat'], context.report, `${place}.`);
   return Object.assign(call, part.extras?.['openai-chat']);

@@ -7,13 +7,13 @@ import { AnswerCollector, collectAnswer } from '../../../core/dialects/canonical
 import { everySplit } from '../../framing/split-bytes.test-support.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { answerContext, readAll, sse, usageOf } from './codec.test-support.ts';
-import { createEventReader } from './decode-answer.ts';
+import { chatAnswer } from './decode-answer.ts';
 
 const fixture = (name: string): Buffer =>
   readFileSync(new URL(`../../../tests/fixtures/wire/openai-chat/${name}`, import.meta.url));
 
 const read = (bytes: Uint8Array): ReturnType<typeof readAll> =>
-  readAll(createEventReader('text/event-stream', answerContext()), [bytes]);
+  readAll(chatAnswer.createEventReader('text/event-stream', answerContext()), [bytes]);
 
 const answers: Readonly<Record<string, ChatAnswer>> = {
   'host-parallel.sse': {
@@ -87,7 +87,7 @@ for (const [name, expected] of Object.entries(answers)) {
     assert.deepEqual(collectAnswer(whole), expected);
     assert.equal(whole.at(-1)?.type, 'end');
     for (const chunks of everySplit(bytes)) {
-      const events = readAll(createEventReader('text/event-stream', answerContext()), chunks);
+      const events = readAll(chatAnswer.createEventReader('text/event-stream', answerContext()), chunks);
       assert.deepEqual(events, whole);
     }
   });

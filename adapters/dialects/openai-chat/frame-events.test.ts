@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createFrameReader } from './frames.ts';
+import { chatFrames } from './frames.ts';
 
 const text = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}';
 
 /** What the frames of these bytes say; `!` for one that could not be read. */
 function read(bytes: string, maxFrameBytes?: number): string[] {
-  const reader = createFrameReader(maxFrameBytes);
+  const reader = chatFrames.createReader(maxFrameBytes);
   const frames = [...reader.push(Buffer.from(bytes)), ...reader.finish()];
   assert.equal(frames.map((frame) => Buffer.from(frame.bytes).toString()).join(''), bytes, 'no byte is lost');
   return frames.map(({ events, unread }) => (unread ? '!' : '') + events.map(({ type }) => type).join());

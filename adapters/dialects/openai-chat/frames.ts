@@ -17,8 +17,11 @@ import {
   parseObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { encodeOpenAiUsage, openAiErrorMessage, choiceIndex, usageOf } from '../openai-shapes.ts';
+import { choiceIndex, openAiErrors, openAiUsage } from '../openai-shapes.ts';
 import { createSseFrameReader, hasMember, opaqueEvents, watch } from '../frame-scanner.ts';
+
+/** Frames of a stream that passes through. */
+export const chatFrames = { createUsageStripper, rewrite: rewriteFrame, createReader: createFrameReader };
 
 const usageObject = watch('usage', 'object');
 
@@ -28,7 +31,7 @@ const usageObject = watch('usage', 'object');
  * before the client. Holds back only an unfinished frame, at most `maxFrameBytes` (default 4 MiB); a longer one is
  * forwarded as it arrives.
  */
-export function createUsageStripper(maxFrameBytes?: number): UsageStripper {
+function createUsageStripper(maxFrameBytes?: number): UsageStripper {
   let kept: Buffer[] = [];
   let removed = false;
   const splitter = new SseSplitter((frame, whole) => {
@@ -78,7 +81,7 @@ const copiesInDelta = ['content_blocks', 'reasoning_details', 'annotations'] as 
 /**
  * The frame with `events` instead of its own. Depends on the bytes alone, so a rewritten frame can be rewritten again.
  */
-export function rewriteFrame(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined {
+function rewriteFrame(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined {
   const bytes = asBuffer(frame.bytes);
   const { data } = readSseFrame(bytes);
   const original = data === undefined ? undefined : parseExactObject(data);
@@ -178,11 +181,11 @@ function writeFinishes(json: JsonObject, events: readonly StreamEvent[]): void {
 
 function writeUsage(json: JsonObject, events: readonly StreamEvent[]): void {
   const event = events.findLast((candidate) => candidate.type === 'usage');
-  const present = usageOf(json);
+  const present = openAiUsage.of(json);
   if (event?.type === 'usage') {
     if (JSON.stringify(event.usage) === JSON.stringify(present)) return;
     removeUsage(json);
-    json.usage = encodeOpenAiUsage(event.usage, asObject(json.usage));
+    json.usage = openAiUsage.encode(event.usage, asObject(json.usage));
   } else if (present !== undefined) {
     removeUsage(json);
     delete json.usage;
@@ -224,7 +227,7 @@ function isPresent(value: unknown): boolean {
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
 /** Splits a chat or completions stream into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
-export function createFrameReader(maxFrameBytes?: number): FrameReader {
+function createFrameReader(maxFrameBytes?: number): FrameReader {
   return createSseFrameReader(readFrame, maxFrameBytes);
 }
 
@@ -242,7 +245,7 @@ function readFrame(bytes: Buffer): StreamFrame {
 
 function chunkEvents(json: JsonObject, eventName: string): readonly StreamEvent[] {
   const events: StreamEvent[] = [];
-  const message = openAiErrorMessage(json, eventName);
+  const message = openAiErrors.message(json, eventName);
   if (message !== undefined) events.push({ type: 'error', message, code: errorCode(json) });
   asArray(json.choices).forEach((value, position) => {
     const choice = asObject(value);
@@ -252,7 +255,7 @@ function chunkEvents(json: JsonObject, eventName: string): readonly StreamEvent[
     const reason = asText(choice.finish_reason);
     if (reason !== undefined) events.push({ type: 'finish', choice: index, reason });
   });
-  const usage = usageOf(json);
+  const usage = openAiUsage.of(json);
   if (usage !== undefined) events.push({ type: 'usage', usage });
   return events;
 }

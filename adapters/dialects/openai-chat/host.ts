@@ -8,19 +8,22 @@ import type {
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan, BodyEdits } from '../../../core/dialects/upstream-plan.ts';
-import { refusedPlan, translated } from '../host-endpoints.ts';
+import { endpointPlan } from '../host-endpoints.ts';
 import { stringifyExact, type JsonObject, asObject, asArray } from '../json-reading.ts';
-import { given } from '../request-members.ts';
-import { effortOfBudget } from '../request-settings.ts';
-import { encodeMessages, type EncodeContext, takes, encodeCache } from './encode-messages.ts';
+import { requestMember } from '../request-members.ts';
+import { reasoningEffort } from '../request-settings.ts';
+import { chatMessages, type EncodeContext } from './encode-messages.ts';
 import {
   reportForeignExtras,
   type ChatProviderCodec,
   type EncodeReport,
   type EncodedRequest,
 } from '../../../core/dialects/canonical/chat-codec.ts';
-import { decodeOpenAiError } from '../openai-shapes.ts';
-import { createEventReader, decodeAnswer } from './decode-answer.ts';
+import { openAiErrors } from '../openai-shapes.ts';
+import { chatAnswer } from './decode-answer.ts';
+
+/** Members of requests that the hosts of this wire share. */
+export const chatMembers = { addSampling, addGiven, applyQuirks, outputLimitName, edits: chatEdits };
 
 /** A chat completions request in the host's form. */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
@@ -33,7 +36,7 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
 /** The body of such a request, for wires that put the same body at another path. */
 function encodeChatBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const context: EncodeContext = { host, report };
-  const body: JsonObject = { model: host.model, messages: encodeMessages(request.messages, context) };
+  const body: JsonObject = { model: host.model, messages: chatMessages.encode(request.messages, context) };
   addTools(body, request, context);
   addSettings(body, request, host, report);
   if (request.reasoning !== undefined) addReasoning(body, request.reasoning, report);
@@ -69,12 +72,7 @@ function addSettings(body: JsonObject, request: ChatRequest, host: HostFacts, re
 }
 
 /** Settings shared by chat and text completions. */
-export function addSampling(
-  body: JsonObject,
-  request: ChatRequest,
-  host: HostFacts,
-  report: EncodeReport,
-): void {
+function addSampling(body: JsonObject, request: ChatRequest, host: HostFacts, report: EncodeReport): void {
   addGiven(body, {
     [outputLimitName(host)]: request.maxOutputTokens,
     temperature: request.temperature,
@@ -87,12 +85,12 @@ export function addSampling(
     logit_bias: request.logitBias,
   });
   if (request.topK === undefined) return;
-  if (takes(host, 'top_k')) body.top_k = request.topK;
+  if (chatMessages.takes(host, 'top_k')) body.top_k = request.topK;
   else report.drop('top_k');
 }
 
 /** Adds the members that are not undefined. */
-export function addGiven(body: JsonObject, members: JsonObject): void {
+function addGiven(body: JsonObject, members: JsonObject): void {
   for (const name in members) if (members[name] !== undefined) body[name] = members[name];
 }
 
@@ -102,7 +100,7 @@ function addReasoning(body: JsonObject, reasoning: ReasoningSettings, report: En
     body.reasoning_effort = effort;
     if (budgetTokens !== undefined) report.drop('thinking.budget_tokens');
   } else if (budgetTokens !== undefined) {
-    body.reasoning_effort = effortOfBudget(budgetTokens);
+    body.reasoning_effort = reasoningEffort.ofBudget(budgetTokens);
     report.emulate('thinking.budget_tokens');
   } else if (enabled === false) {
     // Many models without thinking refuse the setting; their default behaviour is the nearest equivalent.
@@ -114,7 +112,7 @@ function addReasoning(body: JsonObject, reasoning: ReasoningSettings, report: En
 }
 
 /** Applies the host's renames, values and omissions to the canonical members. */
-export function applyQuirks(body: JsonObject, host: HostFacts, report: EncodeReport): JsonObject {
+function applyQuirks(body: JsonObject, host: HostFacts, report: EncodeReport): JsonObject {
   const { rename, drop, values } = host.quirks;
   if (rename === undefined && drop === undefined && values === undefined) return body;
   const fitted: JsonObject = {};
@@ -142,7 +140,7 @@ function wordFor(words: Readonly<Record<string, string>> | undefined, value: unk
 const thinking = /^(?:[^/]+\/)*(?:o\d|gpt-5)/i;
 
 /** Name of the output limit for this host's model. */
-export function outputLimitName({ model, quirks }: HostFacts): string {
+function outputLimitName({ model, quirks }: HostFacts): string {
   const name = thinking.test(model) ? 'max_completion_tokens' : 'max_tokens';
   return quirks.rename?.[name] ?? name;
 }
@@ -178,9 +176,9 @@ function encodeTool(
       const { name, description, parameters, strict } = tool;
       const encoded: JsonObject = {
         type: 'function',
-        function: given<JsonObject>({ name, description, parameters, strict }),
+        function: requestMember.given<JsonObject>({ name, description, parameters, strict }),
       };
-      encodeCache(encoded, tool, place, context);
+      chatMessages.encodeCache(encoded, tool, place, context);
       reportForeignExtras(tool.extras, ['openai-chat'], context.report, `${place}.`);
       return Object.assign(encoded, tool.extras?.['openai-chat']);
     }
@@ -188,9 +186,9 @@ function encodeTool(
       const { name, description, format } = tool;
       const encoded: JsonObject = {
         type: 'custom',
-        custom: given<JsonObject>({ name, description, format: chatFormat(format) }),
+        custom: requestMember.given<JsonObject>({ name, description, format: chatFormat(format) }),
       };
-      encodeCache(encoded, tool, place, context);
+      chatMessages.encodeCache(encoded, tool, place, context);
       return encoded;
     }
     case 'provider': {
@@ -244,7 +242,7 @@ function encodeResponseFormat(format: ResponseFormat): JsonObject {
   return {
     type: 'json_schema',
     // The wire requires a name.
-    json_schema: given<JsonObject>({ name: name ?? 'response', description, schema, strict }),
+    json_schema: requestMember.given<JsonObject>({ name: name ?? 'response', description, schema, strict }),
   };
 }
 
@@ -255,7 +253,7 @@ type Edit = (body: BodyEdits, report?: EncodeReport) => void;
  * `max_completion_tokens` for models that refuse `max_tokens`. Each applies only when its member is present. Undefined
  * when the host needs no edits.
  */
-export function chatEdits(host: HostFacts): Edit | undefined {
+function chatEdits(host: HostFacts): Edit | undefined {
   const { rename, drop, roles, values } = host.quirks;
   const limit = outputLimitName(host);
   const plain = rename === undefined && drop === undefined && roles === undefined && values === undefined;
@@ -302,9 +300,9 @@ function editRoles(body: BodyEdits, request: JsonObject, roles: Readonly<Record<
 /** Chat completions on the provider side. */
 export const openAiChatProvider: ChatProviderCodec = {
   encodeRequest,
-  decodeAnswer,
-  eventReader: createEventReader,
-  decodeError: decodeOpenAiError,
+  decodeAnswer: chatAnswer.decode,
+  eventReader: chatAnswer.createEventReader,
+  decodeError: openAiErrors.decode,
 };
 
 /** Hosts of the OpenAI wire: their own endpoints pass unchanged, conversations in another dialect are translated. */
@@ -317,12 +315,12 @@ export const openAiChatHost: ProviderDialect = {
       case 'messages.count_tokens':
         // Counted in Anthropic's shape, or not at all: OpenAI's wire has no token count for a chat.
         return call.host.quirks.paths?.[call.endpoint] === undefined
-          ? refusedPlan(call, 'counting of tokens')
+          ? endpointPlan.refused(call, 'counting of tokens')
           : passAt(call);
       case 'completions':
         return passAt(call);
       default:
-        return translated(call, openAiChatProvider) ?? passAt(call);
+        return endpointPlan.translated(call, openAiChatProvider) ?? passAt(call);
     }
   },
 };

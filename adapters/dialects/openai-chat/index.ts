@@ -4,19 +4,11 @@ import type { Dialect, AnswerFacts, AnswerTextPlace, RequestIssue } from '../../
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { FrameScanner, type Watch, watch, type EventReader } from '../frame-scanner.ts';
 import { asText, type JsonObject, asArray, asObject, asBuffer, parseObject } from '../json-reading.ts';
-import {
-  encodeOpenAiError,
-  encodeOpenAiProviderError,
-  encodeOpenAiStreamError,
-  usageOf,
-  openAiErrorMessage,
-  choiceIndex,
-  decodeOpenAiUsage,
-} from '../openai-shapes.ts';
-import { bodyIssue, issueOf, describeValue } from '../request-members.ts';
-import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
-import { decodeConversation, decodeRequest } from './decode-request.ts';
-import { createFrameReader, createUsageStripper, rewriteFrame } from './frames.ts';
+import { choiceIndex, openAiErrors, openAiUsage } from '../openai-shapes.ts';
+import { bodyIssues } from '../request-members.ts';
+import { wholeAnswer } from './replay-answer.ts';
+import { chatRequest } from './decode-request.ts';
+import { chatFrames } from './frames.ts';
 import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import { OpenAiChatEventWriter, encodeAnswer } from './encode-answer.ts';
 
@@ -150,12 +142,12 @@ export function validateRequest(
   body: unknown,
   strict: boolean,
 ): RequestIssue | undefined {
-  const unusable = bodyIssue(body);
+  const unusable = bodyIssues.body(body);
   const validate = validators[endpoint];
   if (unusable !== undefined || validate === undefined) return unusable;
   if (!validate(body)) {
     const [first] = validate.errors ?? [];
-    return first === undefined ? undefined : issueOf(first, body);
+    return first === undefined ? undefined : bodyIssues.of(first, body);
   }
   const strictly = strict ? strictIssue(endpoint, asObject(body) ?? {}) : undefined;
   return strictly ?? (endpoint === 'chat.completions' ? dependentIssue(body, strict) : undefined);
@@ -187,7 +179,7 @@ function strictIssue(
 function outOfRangeIssue(param: string, rule: string, found: unknown): RequestIssue {
   return {
     param,
-    message: `${param} must be ${rule}; found ${describeValue(found)}. Others are sent on when strict_openai_compliance is false.`,
+    message: `${param} must be ${rule}; found ${bodyIssues.describe(found)}. Others are sent on when strict_openai_compliance is false.`,
   };
 }
 
@@ -197,13 +189,13 @@ function dependentIssue(body: unknown, strict: boolean): RequestIssue | undefine
   if (isGiven(request.top_logprobs) && request.logprobs !== true) {
     return {
       param: 'top_logprobs',
-      message: `top_logprobs requires logprobs to be true; found ${describeValue(request.logprobs)}.`,
+      message: `top_logprobs requires logprobs to be true; found ${bodyIssues.describe(request.logprobs)}.`,
     };
   }
   if (isGiven(request.stream_options) && request.stream !== true) {
     return {
       param: 'stream_options',
-      message: `stream_options is only allowed when stream is true; found ${describeValue(request.stream)}.`,
+      message: `stream_options is only allowed when stream is true; found ${bodyIssues.describe(request.stream)}.`,
     };
   }
   if (isGiven(request.thinking) && strict) {
@@ -275,9 +267,9 @@ class ChatStreamReader implements EventReader {
     const { facts } = this;
     const model = asText(json.model);
     if (model !== undefined) facts.model ??= model;
-    const usage = usageOf(json);
+    const usage = openAiUsage.of(json);
     if (usage !== undefined) facts.usage = usage;
-    const errorMessage = openAiErrorMessage(json, event);
+    const errorMessage = openAiErrors.message(json, event);
     if (errorMessage !== undefined) facts.errorMessage = errorMessage;
     let token = false;
     asArray(json.choices).forEach((value, position) => {
@@ -327,13 +319,13 @@ export function scanAnswer(endpoint: EndpointId, body: Uint8Array): AnswerFacts 
   const json = parseObject(bytes.toString('utf8'));
   if (json === undefined) return {};
   const facts: AnswerFacts = {};
-  const usage = usageOf(json);
+  const usage = openAiUsage.of(json);
   if (usage !== undefined) facts.usage = usage;
   const model = asText(json.model);
   if (model !== undefined) facts.model = model;
   const finishReason = finishReasons(json);
   if (finishReason !== '') facts.finishReason = finishReason;
-  const errorMessage = openAiErrorMessage(json);
+  const errorMessage = openAiErrors.message(json);
   if (errorMessage !== undefined) facts.errorMessage = errorMessage;
   return facts;
 }
@@ -351,7 +343,8 @@ function finishReasons(json: JsonObject): string {
 /** `usage` and `model` come before or after the vectors, which hold no member names of their own. */
 function scanAroundVectors(bytes: Buffer): AnswerFacts | undefined {
   const usageText = memberText(bytes, usageMember, '}');
-  const usage = usageText === undefined ? undefined : decodeOpenAiUsage(parseObject(`{${usageText}}`)?.usage);
+  const usage =
+    usageText === undefined ? undefined : openAiUsage.decode(parseObject(`{${usageText}}`)?.usage);
   if (usage === undefined) return undefined;
   const modelText = memberText(bytes, modelMember, '"');
   const model = modelText === undefined ? undefined : asText(parseObject(`{${modelText}}`)?.model);
@@ -462,28 +455,28 @@ function callTexts(message: JsonObject, choice: number, path: Path): readonly An
 
 /** Chat completions on the client side. */
 export const openAiChatClient: ChatClientCodec = {
-  decodeRequest,
+  decodeRequest: chatRequest.decode,
   encodeAnswer,
   eventWriter: (context) => new OpenAiChatEventWriter(context),
-  encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
+  encodeProviderError: (error, { provider }) => Buffer.from(openAiErrors.encodeProvider(error, provider)),
 };
 
 /** The OpenAI wire: chat, completions, embeddings, moderations, rerank, and every other proxied path. */
 export const openAiChat: Dialect = {
   name: 'openai-chat',
   validateRequest,
-  decodeConversation,
+  decodeConversation: chatRequest.decodeConversation,
   decodeAnswerTexts,
   chat: openAiChatClient,
   scanAnswer,
   streamScanner: () => new FrameScanner(new ChatStreamReader(), watchedMembers),
-  usageStripper: () => createUsageStripper(),
+  usageStripper: () => chatFrames.createUsageStripper(),
   frames: {
-    reader: () => createFrameReader(),
-    rewrite: rewriteFrame,
-    assemble: assembleAnswer,
-    disassemble: disassembleAnswer,
+    reader: () => chatFrames.createReader(),
+    rewrite: chatFrames.rewrite,
+    assemble: wholeAnswer.assemble,
+    disassemble: wholeAnswer.disassemble,
   },
-  encodeError: encodeOpenAiError,
-  encodeStreamError: encodeOpenAiStreamError,
+  encodeError: openAiErrors.encode,
+  encodeStreamError: openAiErrors.encodeStream,
 };

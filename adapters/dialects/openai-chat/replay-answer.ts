@@ -11,7 +11,10 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { encodeOpenAiUsage, choiceIndex } from '../openai-shapes.ts';
+import { choiceIndex, openAiUsage } from '../openai-shapes.ts';
+
+/** One answer of the chunks of a stream, and back. */
+export const wholeAnswer = { assemble: assembleAnswer, disassemble: disassembleAnswer };
 
 /** Members whose text arrives in pieces. Other members are sent whole; the last value counts. */
 const inPieces: ReadonlySet<string> = new Set([
@@ -86,11 +89,7 @@ const envelopeMembers = ['id', 'object', 'created', 'model', 'system_fingerprint
  * cannot be read: an answer that was only partly read must not be judged as a whole. `usage` is inserted when the
  * frames carry none.
  */
-export function assembleAnswer(
-  endpoint: EndpointId,
-  frames: readonly StreamFrame[],
-  usage?: Usage,
-): Uint8Array {
+function assembleAnswer(endpoint: EndpointId, frames: readonly StreamFrame[], usage?: Usage): Uint8Array {
   const answer: JsonObject = {};
   const choices = new Map<number, JsonObject>();
   for (const frame of frames) {
@@ -116,7 +115,7 @@ export function assembleAnswer(
   const isChat = endpoint !== 'completions';
   answer.object = isChat ? 'chat.completion' : 'text_completion';
   answer.choices = isChat ? inOrder.map(chatChoice) : inOrder;
-  if (usage !== undefined && asObject(answer.usage) === undefined) answer.usage = encodeOpenAiUsage(usage);
+  if (usage !== undefined && asObject(answer.usage) === undefined) answer.usage = openAiUsage.encode(usage);
   return Buffer.from(stringifyExact(answer));
 }
 
@@ -124,7 +123,7 @@ export function assembleAnswer(
  * A complete answer as the frames of a stream: per choice one with its content and one with its finish reason, then the
  * usage, then the end marker. Throws `upstream_invalid` when the answer is not a JSON object.
  */
-export function disassembleAnswer(endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
+function disassembleAnswer(endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
   const json = parseExactObject(asBuffer(answer).toString('utf8'));
   if (json === undefined) {
     throw new GatewayError(

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StreamEvent } from '../../../core/dialects/stream-event.ts';
-import { createFrameReader, rewriteFrame } from './frames.ts';
+import { chatFrames } from './frames.ts';
 
 type Json = Record<string, unknown>;
 
 function frameOf(json: unknown): { bytes: Buffer; events: readonly StreamEvent[] } {
-  const [frame] = createFrameReader().push(
-    Buffer.from(`data: ${typeof json === 'string' ? json : JSON.stringify(json)}\n\n`),
-  );
+  const [frame] = chatFrames
+    .createReader()
+    .push(Buffer.from(`data: ${typeof json === 'string' ? json : JSON.stringify(json)}\n\n`));
   assert.ok(frame !== undefined);
   return { bytes: Buffer.from(frame.bytes), events: frame.events };
 }
 
 function rewritten(json: unknown, events: readonly StreamEvent[]): Json | undefined {
-  const bytes = rewriteFrame(frameOf(json), events);
+  const bytes = chatFrames.rewrite(frameOf(json), events);
   return bytes === undefined
     ? undefined
     : (JSON.parse(Buffer.from(bytes).toString().slice('data: '.length)) as Json);
@@ -116,8 +116,8 @@ test('what no event says any more is gone', () => {
 });
 
 test('nothing is left of a frame whose only text went; a role is something', () => {
-  assert.equal(rewriteFrame(frameOf(chunk([{ index: 0, delta: { content: 'bad' } }])), []), undefined);
-  assert.equal(rewriteFrame(frameOf(chunk([], { usage: { total_tokens: 3 } })), []), undefined);
+  assert.equal(chatFrames.rewrite(frameOf(chunk([{ index: 0, delta: { content: 'bad' } }])), []), undefined);
+  assert.equal(chatFrames.rewrite(frameOf(chunk([], { usage: { total_tokens: 3 } })), []), undefined);
   assert.deepEqual(
     rewritten(chunk([{ index: 0, delta: { role: 'assistant', content: 'bad' }, finish_reason: null }]), []),
     chunk([{ index: 0, delta: { role: 'assistant' }, finish_reason: null }]),
@@ -230,12 +230,13 @@ test('texts of a completions stream and of older calls', () => {
 });
 
 test('the end marker stays the end, after what is said in its place', () => {
-  const bytes = rewriteFrame(frameOf('[DONE]'), [text('late'), { type: 'done' }]);
-  const events = createFrameReader()
+  const bytes = chatFrames.rewrite(frameOf('[DONE]'), [text('late'), { type: 'done' }]);
+  const events = chatFrames
+    .createReader()
     .push(bytes as Uint8Array)
     .flatMap((frame) => frame.events);
   assert.deepEqual(events, [text('late'), { type: 'done' }]);
-  assert.equal(rewriteFrame(frameOf('[DONE]'), []), undefined);
+  assert.equal(chatFrames.rewrite(frameOf('[DONE]'), []), undefined);
 });
 
 test('a rewritten frame keeps its other lines and the digits of its integers', () => {
@@ -243,7 +244,7 @@ test('a rewritten frame keeps its other lines and the digits of its integers', (
     'id: 7\ndata: {"seed":9007199254740993,"choices":[{"index":0,"delta":{"content":"bad"}}]}\n\n',
   );
   assert.equal(
-    Buffer.from(rewriteFrame({ bytes, events: [] }, [text('good')]) as Uint8Array).toString(),
+    Buffer.from(chatFrames.rewrite({ bytes, events: [] }, [text('good')]) as Uint8Array).toString(),
     'id: 7\ndata: {"seed":9007199254740993,"choices":[{"index":0,"delta":{"content":"good"}}]}\n\n',
   );
 });

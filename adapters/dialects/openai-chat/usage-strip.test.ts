@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunksOf, wireFixture } from '../../../tests/conformance/dialect.ts';
 import { openAiChat } from './index.ts';
-import { createUsageStripper } from './frames.ts';
+import { chatFrames } from './frames.ts';
 
 function strip(chunks: readonly Buffer[], maxFrameBytes?: number): string {
-  const stripper = createUsageStripper(maxFrameBytes);
+  const stripper = chatFrames.createUsageStripper(maxFrameBytes);
   const out = [...chunks.map((chunk) => stripper.push(chunk)), stripper.finish()];
   return Buffer.concat(out.filter((bytes) => bytes !== undefined)).toString();
 }
@@ -48,7 +48,7 @@ test('an event without choices stays when it says something else', () => {
 });
 
 test('a complete frame is forwarded at once, an unfinished one with its last byte', () => {
-  const stripper = createUsageStripper();
+  const stripper = chatFrames.createUsageStripper();
   const chunk = Buffer.from('data: 1\n\ndata: 2\n\ndata: 3');
   const first = stripper.push(chunk);
   assert.equal(first?.toString(), 'data: 1\n\ndata: 2\n\n');

@@ -1,5 +1,5 @@
 import type { Dialect, ProviderDialect } from '../../../core/dialects/dialect.ts';
-import { addGiven, addSampling, applyQuirks } from '../openai-chat/host.ts';
+import { chatMembers } from '../openai-chat/host.ts';
 import { openAiChat } from '../openai-chat/index.ts';
 import {
   type AnswerContext,
@@ -15,24 +15,19 @@ import {
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import { asArray, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
-import {
-  ChunkDecoder,
-  decodeAnswerObject,
-  DoneStreamReader,
-  parseAnswer,
-} from '../openai-chat/decode-answer.ts';
-import { decodeOpenAiError, encodeOpenAiProviderError } from '../openai-shapes.ts';
-import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
+import { chatAnswer, ChunkDecoder, DoneStreamReader } from '../openai-chat/decode-answer.ts';
+import { openAiErrors } from '../openai-shapes.ts';
+import { endpointPlan } from '../host-endpoints.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { reportUnsayable, type Setting } from '../request-settings.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { decodeSampling, providerOptions } from '../openai-chat/decode-request.ts';
-import { given, numberMember, textMember, unknownMembers, unreadable } from '../request-members.ts';
+import { chatRequest } from '../openai-chat/decode-request.ts';
+import { bodyIssues, requestMember } from '../request-members.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatAnswer, TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
-import { encodeFinish, encodeLogprobs, encodeUsage } from '../openai-chat/answer.ts';
+import { answerPart, chatLogprobs } from '../openai-chat/answer.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 
@@ -71,14 +66,14 @@ class CompletionsEventWriter implements ChatEventWriter {
         return this.chunk(event.choice, event.text, tokens, 'null');
       }
       case 'finish': {
-        const reason = encodeFinish(event.finish, this.context.strict, false);
+        const reason = answerPart.finish(event.finish, this.context.strict, false);
         return this.chunk(event.choice, '', 'null', JSON.stringify(reason));
       }
       case 'usage':
         this.usage = event.usage;
         return;
       case 'error':
-        this.out += `data: ${encodeOpenAiProviderError(event.error, this.context.provider)}\n\n`;
+        this.out += `data: ${openAiErrors.encodeProvider(event.error, this.context.provider)}\n\n`;
         return;
       case 'end':
         return this.end();
@@ -106,7 +101,7 @@ class CompletionsEventWriter implements ChatEventWriter {
 
   private end(): void {
     if (this.usage !== undefined && this.context.request.includeUsage === true) {
-      const usage = JSON.stringify(encodeUsage(this.usage, this.context.strict));
+      const usage = JSON.stringify(answerPart.usage(this.usage, this.context.strict));
       this.out += `${this.head}],"usage":${usage}}\n\n`;
     }
     this.out += 'data: [DONE]\n\n';
@@ -115,7 +110,7 @@ class CompletionsEventWriter implements ChatEventWriter {
 
 /** A complete `text_completion`. */
 function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
-  return decodeAnswerObject(asChat(parseAnswer(body)), context);
+  return chatAnswer.decodeObject(asChat(chatAnswer.parse(body)), context);
 }
 
 /**
@@ -127,7 +122,7 @@ function asChat(json: JsonObject): JsonObject {
     const choice = asObject(value);
     if (choice === undefined || typeof choice.text !== 'string') continue;
     choice.delta = { content: choice.text };
-    choice.logprobs = encodeLogprobs(decodeTokenLists(choice.logprobs));
+    choice.logprobs = chatLogprobs.encode(decodeTokenLists(choice.logprobs));
   }
   return json;
 }
@@ -144,10 +139,10 @@ function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
       text: parts.map(textOf).join(''),
       index,
       logprobs: encodeTokenLists(logprobs, 0),
-      finish_reason: encodeFinish(finish, strict, false),
+      finish_reason: answerPart.finish(finish, strict, false),
     })),
   };
-  if (answer.usage !== undefined) body.usage = encodeUsage(answer.usage, strict);
+  if (answer.usage !== undefined) body.usage = answerPart.usage(answer.usage, strict);
   if (answer.systemFingerprint !== undefined) body.system_fingerprint = answer.systemFingerprint;
   return Buffer.from(stringifyExact(body));
 }
@@ -245,25 +240,25 @@ const knownMembers: ReadonlySet<string> = new Set([
  */
 function decodeRequest(call: ClientCall): ChatRequest {
   const { body } = call;
-  const logprobs = numberMember(body, 'logprobs');
-  return given<ChatRequest>({
+  const logprobs = requestMember.number(body, 'logprobs');
+  return requestMember.given<ChatRequest>({
     model: call.model,
     stream: call.stream,
     messages: [{ role: 'user', parts: [{ type: 'text', text: promptOf(body.prompt) }] }],
     tools: [],
-    ...decodeSampling(body),
+    ...chatRequest.decodeSampling(body),
     logprobs: logprobs === undefined ? undefined : true,
     topLogprobs: logprobs,
-    user: textMember(body, 'user'),
+    user: requestMember.text(body, 'user'),
     includeUsage: asObject(body.stream_options)?.include_usage === true ? true : undefined,
-    extras: mergeExtras(ownExtras(body), providerOptions(body)),
+    extras: mergeExtras(ownExtras(body), chatRequest.providerOptions(body)),
   });
 }
 
 function promptOf(prompt: unknown): string {
   if (typeof prompt === 'string') return prompt;
   if (!Array.isArray(prompt) || prompt.length === 0) {
-    throw unreadable('prompt', 'be a string or an array with one string', prompt);
+    throw bodyIssues.unreadable('prompt', 'be a string or an array with one string', prompt);
   }
   const [only] = prompt as readonly unknown[];
   if (prompt.length === 1 && typeof only === 'string') return only;
@@ -278,7 +273,7 @@ function promptOf(prompt: unknown): string {
 
 /** Members without effect (`echo: false`, `best_of: 1`) are not kept, so that they are not reported as lost. */
 function ownExtras(body: JsonObject): ChatRequest['extras'] {
-  const unknown = unknownMembers(body, knownMembers);
+  const unknown = requestMember.unknown(body, knownMembers);
   if (unknown === undefined) return undefined;
   if (unknown.echo === false) delete unknown.echo;
   if (unknown.best_of === 1) delete unknown.best_of;
@@ -289,10 +284,10 @@ function ownExtras(body: JsonObject): ChatRequest['extras'] {
 /** A text completions request in the host's form. */
 function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   const body: JsonObject = { model: host.model, prompt: encodePrompt(request.messages, report) };
-  addSampling(body, request, host, report);
+  chatMembers.addSampling(body, request, host, report);
   // The wire requires a number; 0, the most likely token alone, is the smallest that enables log probabilities.
   const logprobs = request.logprobs === true ? (request.topLogprobs ?? 0) : undefined;
-  addGiven(body, { logprobs, user: request.user });
+  chatMembers.addGiven(body, { logprobs, user: request.user });
   if (request.stream) {
     body.stream = true;
     if (host.usageInStream === 'on_request') body.stream_options = { include_usage: true };
@@ -303,7 +298,7 @@ function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeRepo
   return {
     path: host.quirks.paths?.completions ?? '/completions',
     body: stringifyExact(
-      Object.assign(applyQuirks(body, host, report), request.extras?.['openai-completions']),
+      Object.assign(chatMembers.applyQuirks(body, host, report), request.extras?.['openai-completions']),
     ),
   };
 }
@@ -319,10 +314,11 @@ const unsayable: readonly Setting[] = [
 export const openAiCompletionsHost: ProviderDialect = {
   name: 'openai-completions',
   plan(call) {
-    if (call.endpoint === 'messages.count_tokens') return refusedPlan(call, 'counting of tokens');
-    if (call.endpoint !== 'completions') return translated(call, openAiCompletionsProvider) ?? passOn(call);
+    if (call.endpoint === 'messages.count_tokens') return endpointPlan.refused(call, 'counting of tokens');
+    if (call.endpoint !== 'completions')
+      return endpointPlan.translated(call, openAiCompletionsProvider) ?? endpointPlan.passOn(call);
     const path = call.host.quirks.paths?.completions;
-    return path === undefined ? passOn(call) : { kind: 'pass', path: path + call.query };
+    return path === undefined ? endpointPlan.passOn(call) : { kind: 'pass', path: path + call.query };
   },
 };
 
@@ -331,7 +327,7 @@ export const openAiCompletionsClient: ChatClientCodec = {
   decodeRequest,
   encodeAnswer,
   eventWriter: (context) => new CompletionsEventWriter(context),
-  encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
+  encodeProviderError: (error, { provider }) => Buffer.from(openAiErrors.encodeProvider(error, provider)),
 };
 
 /** Text completions on the provider side, for hosts without chat. */
@@ -339,7 +335,7 @@ export const openAiCompletionsProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,
   eventReader: createEventReader,
-  decodeError: decodeOpenAiError,
+  decodeError: openAiErrors.decode,
 };
 
 function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {

@@ -11,9 +11,38 @@ import type {
   Citation,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { asObject, asText, type JsonObject, asArray, stringifyExact, asCount } from '../json-reading.ts';
-import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError } from '../openai-shapes.ts';
+import { openAiErrors, openAiUsage } from '../openai-shapes.ts';
 import type { AnswerFacts } from '../../../core/dialects/dialect.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
+
+/** Annotations, to and from citations. */
+export const textAnnotation = { encode: encodeAnnotation, decode: decodeAnnotation };
+
+/** Content of other dialects, carried in encrypted reasoning. */
+export const carriedContent = { encode: encodeCarried, decode: decodeCarried };
+
+/** What a response says of itself. */
+export const responseParts = { facts: responseFacts, usage: encodeResponsesUsage };
+
+/** Decodes output items, whole or streamed. */
+export const outputItem = {
+  provider: providerItem,
+  isProviderRun,
+  parts: partsOfItem,
+  messageParts,
+  contentPart,
+  phaseExtras,
+  callHead,
+  callArguments,
+  summaryText,
+  thoughtText,
+  imagePart,
+  attachSignature,
+  logprobs: decodeLogprobs,
+};
+
+/** Decodes errors of events and of responses. */
+export const responseErrors = { ofEvent: eventError, ofResponse: responseError };
 
 /** HTTP status by error code of a failed response that only this wire has; codes of pictures are caller errors, too. */
 const statuses: Readonly<Record<string, number>> = {
@@ -32,13 +61,13 @@ const unsaid: ProviderError = {
 };
 
 /** The error of an `error` event: `{error: {…}}`, or its members in the event itself. */
-export function eventError(event: JsonObject): ProviderError {
-  return withStatus(openAiStreamError(event, 'error') ?? unsaid);
+function eventError(event: JsonObject): ProviderError {
+  return withStatus(openAiErrors.ofStream(event, 'error') ?? unsaid);
 }
 
 /** The error of a failed response. */
-export function responseError(response: JsonObject): ProviderError {
-  return withStatus(openAiStreamError({ error: response.error }) ?? unsaid);
+function responseError(response: JsonObject): ProviderError {
+  return withStatus(openAiErrors.ofStream({ error: response.error }) ?? unsaid);
 }
 
 function withStatus(error: ProviderError): ProviderError {
@@ -61,9 +90,9 @@ export const finalEvents: ReadonlySet<unknown> = new Set([
 ]);
 
 /** Facts of a response object, complete or from a stream event. */
-export function responseFacts(response: JsonObject): AnswerFacts {
+function responseFacts(response: JsonObject): AnswerFacts {
   const facts: AnswerFacts = {};
-  const usage = decodeOpenAiUsage(response.usage);
+  const usage = openAiUsage.decode(response.usage);
   if (usage !== undefined) facts.usage = usage;
   const model = asText(response.model);
   if (model !== undefined) facts.model = model;
@@ -71,13 +100,13 @@ export function responseFacts(response: JsonObject): AnswerFacts {
   if (status !== undefined && status !== 'in_progress' && status !== 'queued') {
     facts.finishReason = asText(asObject(response.incomplete_details)?.reason) ?? status;
   }
-  const errorMessage = openAiErrorMessage(response);
+  const errorMessage = openAiErrors.message(response);
   if (errorMessage !== undefined) facts.errorMessage = errorMessage;
   return facts;
 }
 
 /** A usage in the form of the Responses wire. */
-export function encodeResponsesUsage(usage: Usage): JsonObject {
+function encodeResponsesUsage(usage: Usage): JsonObject {
   return {
     input_tokens: usage.promptTokens,
     input_tokens_details: {
@@ -108,7 +137,7 @@ const otherTools: Readonly<Record<string, string>> = {
  * An item other than a message, reasoning or a call for the client: a tool that the provider ran, or an item that only
  * this wire has.
  */
-export function providerItem(item: JsonObject): ProviderToolPart | OpaquePart {
+function providerItem(item: JsonObject): ProviderToolPart | OpaquePart {
   const type = asText(item.type) ?? '';
   const isResult = type.endsWith('_output') || type === 'mcp_approval_response';
   const stem = type.replace(/_output$/, '');
@@ -128,7 +157,7 @@ export function providerItem(item: JsonObject): ProviderToolPart | OpaquePart {
  * True for a custom call that the provider runs itself: some hosts write the calls of their own tools in this form. The
  * answer repeats the tools of the request; a custom call for none of them is not for the client.
  */
-export function isProviderRun(item: JsonObject, tools: unknown): boolean {
+function isProviderRun(item: JsonObject, tools: unknown): boolean {
   if (item.type !== 'custom_tool_call' || !Array.isArray(tools) || tools.length === 0) return false;
   return !asArray(tools).some((value) => {
     const tool = asObject(value);
@@ -153,7 +182,7 @@ const textMark = 'signature-of-text:';
 const redactedMark = 'redacted-thinking:';
 
 /** Encrypted content with this value. */
-export function encodeCarried(carried: Carried): string {
+function encodeCarried(carried: Carried): string {
   switch (carried.kind) {
     case 'call':
       return `${callMark}${encodeURIComponent(carried.callId)}:${carried.signature}`;
@@ -165,7 +194,7 @@ export function encodeCarried(carried: Carried): string {
 }
 
 /** The value in an encrypted content; undefined for a provider's own content. */
-export function decodeCarried(content: string): Carried | undefined {
+function decodeCarried(content: string): Carried | undefined {
   if (content.startsWith(textMark)) return { kind: 'text', signature: content.slice(textMark.length) };
   if (content.startsWith(redactedMark)) return { kind: 'redacted', data: content.slice(redactedMark.length) };
   if (!content.startsWith(callMark)) return undefined;
@@ -204,7 +233,7 @@ interface ItemParts {
 }
 
 /** The parts of an item. `newId` names a call that has no id. */
-export function partsOfItem(item: JsonObject, newId: (prefix: string) => string): ItemParts {
+function partsOfItem(item: JsonObject, newId: (prefix: string) => string): ItemParts {
   switch (item.type) {
     case 'message':
       return { parts: messageParts(item) };
@@ -219,14 +248,14 @@ export function partsOfItem(item: JsonObject, newId: (prefix: string) => string)
 }
 
 /** The texts and refusals of a message, each with the message's `phase`. */
-export function messageParts(item: JsonObject): readonly ChatPart[] {
+function messageParts(item: JsonObject): readonly ChatPart[] {
   const { content } = item;
   const values = typeof content === 'string' ? [{ type: 'output_text', text: content }] : asArray(content);
   return values.map((value) => contentPart(asObject(value) ?? {}, item.phase));
 }
 
 /** One part of a message's content. */
-export function contentPart(content: JsonObject, phase: unknown): ChatPart {
+function contentPart(content: JsonObject, phase: unknown): ChatPart {
   const extras = phaseExtras(phase);
   if (content.type === 'refusal') {
     const part: RefusalPart = { type: 'refusal', text: stringOf(content.refusal) };
@@ -245,12 +274,12 @@ export function contentPart(content: JsonObject, phase: unknown): ChatPart {
 }
 
 /** `commentary` or `final_answer`, the purpose of the message. */
-export function phaseExtras(phase: unknown): TextPart['extras'] {
+function phaseExtras(phase: unknown): TextPart['extras'] {
   return asText(phase) === undefined ? undefined : { [dialect]: { phase } };
 }
 
 /** The start of a call, with empty arguments. */
-export function callHead(item: JsonObject, newId: (prefix: string) => string): ToolCallPart {
+function callHead(item: JsonObject, newId: (prefix: string) => string): ToolCallPart {
   const itemId = asText(item.id);
   const others = Object.entries(item).filter(([name, value]) => !callMembers.has(name) && value !== null);
   return {
@@ -265,7 +294,7 @@ export function callHead(item: JsonObject, newId: (prefix: string) => string): T
 }
 
 /** The arguments of a call as text; empty for none. */
-export function callArguments(item: JsonObject): string {
+function callArguments(item: JsonObject): string {
   const value = item.type === 'custom_tool_call' ? item.input : item.arguments;
   if (typeof value === 'string') return value;
   const object = asObject(value);
@@ -279,12 +308,12 @@ function callPart(item: JsonObject, newId: (prefix: string) => string): ToolCall
 }
 
 /** The summary of a reasoning item as one text. */
-export function summaryText(item: JsonObject): string {
+function summaryText(item: JsonObject): string {
   return joined(item.summary, summarySeparator);
 }
 
 /** The thoughts themselves, when a model shows them. */
-export function thoughtText(item: JsonObject): string {
+function thoughtText(item: JsonObject): string {
   return joined(item.content, '');
 }
 
@@ -314,7 +343,7 @@ function reasoningParts(item: JsonObject): ItemParts {
 }
 
 /** A finished picture; undefined while there is none. */
-export function imagePart(item: JsonObject): ImagePart | undefined {
+function imagePart(item: JsonObject): ImagePart | undefined {
   const data = asText(item.result);
   if (item.type !== 'image_generation_call' || data === undefined) return undefined;
   const members = { ...item };
@@ -336,7 +365,7 @@ function stringOf(value: unknown): string {
 }
 
 /** Attaches a carried signature to the call that it names, else to the last text. Without either it is dropped. */
-export function attachSignature(parts: ChatPart[], carried: Carried): void {
+function attachSignature(parts: ChatPart[], carried: Carried): void {
   if (carried.kind === 'redacted') return;
   const at = parts.findLastIndex((part) =>
     carried.kind === 'call' ? part.type === 'tool-call' && part.id === carried.callId : part.type === 'text',
@@ -346,7 +375,7 @@ export function attachSignature(parts: ChatPart[], carried: Carried): void {
 }
 
 /** The log probabilities of a list in this wire's form; undefined when there are none. */
-export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
   const list = asArray(value)
     .map(asObject)
     .filter((one) => one !== undefined);
@@ -371,7 +400,7 @@ function decodeToken(value: JsonObject): Omit<TokenLogprob, 'top'> {
 }
 
 /** The citation of an annotation of an `output_text`; undefined for anything but an object. */
-export function decodeAnnotation(value: unknown): Citation | undefined {
+function decodeAnnotation(value: unknown): Citation | undefined {
   const annotation = asObject(value);
   if (annotation === undefined) return undefined;
   const url = asText(annotation.url);
@@ -395,7 +424,7 @@ export function decodeAnnotation(value: unknown): Citation | undefined {
  * The citation as an annotation. `length` is that of the text so far: a citation without a position covers all of it. A
  * document without an address is cited by its title, as a file.
  */
-export function encodeAnnotation(citation: Citation, length: number): JsonObject {
+function encodeAnnotation(citation: Citation, length: number): JsonObject {
   if (citation.raw?.dialect === dialect) return citation.raw.value;
   const { url, title } = citation;
   if (url !== undefined) {

@@ -22,20 +22,14 @@ import type {
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import {
-  booleanMember,
-  collectTexts,
-  given,
-  numberMember,
-  sourceOfUrl,
-  textMember,
-  unknownMembers,
-  unreadable,
-} from '../request-members.ts';
+import { bodyIssues, collectTexts, dataUrls, requestMember } from '../request-members.ts';
 import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { typeOfName } from '../openai-shapes.ts';
-import { attachSignature, contentPart, dialect, partsOfItem, phaseExtras, providerItem } from './answer.ts';
+import { dialect, outputItem } from './answer.ts';
+
+/** Decodes a request, or only its conversation. */
+export const responsesRequest = { decode: decodeRequest, decodeConversation };
 
 const functionMembers: ReadonlySet<string> = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 
@@ -53,12 +47,12 @@ const purposes: Readonly<Record<string, ProviderToolPurpose>> = {
 /** The tools of a request. The provider runs every tool that is neither a function nor a custom tool. */
 function decodeTools(value: unknown): readonly ToolDefinition[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw unreadable('tools', 'be an array', value);
+  if (!Array.isArray(value)) throw bodyIssues.unreadable('tools', 'be an array', value);
   return value.map((one: unknown, i) => {
     const tool = asObject(one);
     const type = asText(tool?.type);
     if (tool === undefined || type === undefined)
-      throw unreadable(`tools[${i}].type`, 'name the kind of the tool', tool?.type ?? one);
+      throw bodyIssues.unreadable(`tools[${i}].type`, 'name the kind of the tool', tool?.type ?? one);
     if (type === 'function' || type === 'custom') return ownTool(tool, type, `tools[${i}]`);
     return { type: 'provider', dialect, purpose: purposeOf(type), value: tool };
   });
@@ -71,12 +65,12 @@ function purposeOf(type: string): ProviderToolPurpose {
 
 function ownTool(tool: JsonObject, type: 'function' | 'custom', place: string): ToolDefinition {
   const name = asText(tool.name);
-  if (name === undefined) throw unreadable(`${place}.name`, 'be a string', tool.name);
+  if (name === undefined) throw bodyIssues.unreadable(`${place}.name`, 'be a string', tool.name);
   const description = asText(tool.description);
   if (type === 'custom')
-    return given<ToolDefinition>({ type, name, description, format: asObject(tool.format) });
-  const unknown = unknownMembers(tool, functionMembers);
-  return given<ToolDefinition>({
+    return requestMember.given<ToolDefinition>({ type, name, description, format: asObject(tool.format) });
+  const unknown = requestMember.unknown(tool, functionMembers);
+  return requestMember.given<ToolDefinition>({
     type,
     name,
     description,
@@ -91,7 +85,7 @@ function decodeToolChoice(value: unknown): ToolChoice | undefined {
   if (value === 'auto' || value === 'none' || value === 'required') return { type: value };
   const choice = asObject(value);
   if (choice === undefined)
-    throw unreadable('tool_choice', "be 'auto', 'none', 'required' or an object", value);
+    throw bodyIssues.unreadable('tool_choice', "be 'auto', 'none', 'required' or an object", value);
   const name = asText(choice.name);
   if ((choice.type === 'function' || choice.type === 'custom') && name !== undefined)
     return { type: 'tool', name, kind: choice.type };
@@ -132,39 +126,39 @@ const stateful: readonly (readonly [string, string])[] = [
 ];
 
 /** The request of a `POST /responses` call. Errors as in `ChatClientCodec.decodeRequest`. */
-export function decodeRequest(call: ClientCall): ChatRequest {
+function decodeRequest(call: ClientCall): ChatRequest {
   const { body } = call;
   refuseStateful(body);
   const text = memberObject(body, 'text');
   const reasoning = memberObject(body, 'reasoning');
   const included = asArray(body.include);
-  const topLogprobs = numberMember(body, 'top_logprobs');
+  const topLogprobs = requestMember.number(body, 'top_logprobs');
   const wantsLogprobs = included.includes(logprobsIncluded) || (topLogprobs ?? 0) > 0;
   const choice =
     body.tool_choice === undefined || body.tool_choice === null
       ? undefined
       : decodeToolChoice(body.tool_choice);
-  return given<ChatRequest>({
+  return requestMember.given<ChatRequest>({
     model: call.model,
     stream: call.stream,
     messages: [...instructionMessages(body), ...decodeInput(body.input)],
     tools: decodeTools(body.tools),
     toolChoice: choice,
-    parallelToolCalls: booleanMember(body, 'parallel_tool_calls'),
-    maxOutputTokens: numberMember(body, 'max_output_tokens'),
-    temperature: numberMember(body, 'temperature'),
-    topP: numberMember(body, 'top_p'),
+    parallelToolCalls: requestMember.boolean(body, 'parallel_tool_calls'),
+    maxOutputTokens: requestMember.number(body, 'max_output_tokens'),
+    temperature: requestMember.number(body, 'temperature'),
+    topP: requestMember.number(body, 'top_p'),
     logprobs: wantsLogprobs ? true : undefined,
     topLogprobs: (topLogprobs ?? 0) > 0 ? topLogprobs : undefined,
     responseFormat: text === undefined ? undefined : decodeFormat(text.format),
     verbosity: asText(text?.verbosity),
     reasoning: decodeReasoning(reasoning),
-    user: textMember(body, 'user'),
-    safetyIdentifier: textMember(body, 'safety_identifier'),
-    promptCacheKey: textMember(body, 'prompt_cache_key'),
+    user: requestMember.text(body, 'user'),
+    safetyIdentifier: requestMember.text(body, 'safety_identifier'),
+    promptCacheKey: requestMember.text(body, 'prompt_cache_key'),
     metadata: memberObject(body, 'metadata'),
-    serviceTier: textMember(body, 'service_tier'),
-    store: booleanMember(body, 'store'),
+    serviceTier: requestMember.text(body, 'service_tier'),
+    store: requestMember.boolean(body, 'store'),
     extras: requestExtras(body, choice === undefined),
   });
 }
@@ -185,7 +179,7 @@ function memberObject(body: JsonObject, name: string): JsonObject | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   const object = asObject(value);
-  if (object === undefined) throw unreadable(name, 'be an object', value);
+  if (object === undefined) throw bodyIssues.unreadable(name, 'be an object', value);
   return object;
 }
 
@@ -193,7 +187,8 @@ function instructionMessages(body: JsonObject): readonly ChatMessage[] {
   const { instructions } = body;
   if (instructions === undefined || instructions === null || instructions === '') return [];
   if (Array.isArray(instructions)) return decodeInput(instructions);
-  if (typeof instructions !== 'string') throw unreadable('instructions', 'be a string', instructions);
+  if (typeof instructions !== 'string')
+    throw bodyIssues.unreadable('instructions', 'be a string', instructions);
   return [{ role: 'system', parts: [{ type: 'text', text: instructions }] }];
 }
 
@@ -204,9 +199,9 @@ function decodeFormat(value: unknown): ResponseFormat | undefined {
   if (format.type === 'json_object') return { type: 'json' };
   const schema = asObject(format.schema);
   if (format.type !== 'json_schema')
-    throw unreadable('text.format.type', "be 'text', 'json_object' or 'json_schema'", format.type);
-  if (schema === undefined) throw unreadable('text.format.schema', 'be an object', format.schema);
-  return given<ResponseFormat>({
+    throw bodyIssues.unreadable('text.format.type', "be 'text', 'json_object' or 'json_schema'", format.type);
+  if (schema === undefined) throw bodyIssues.unreadable('text.format.schema', 'be an object', format.schema);
+  return requestMember.given<ResponseFormat>({
     type: 'json-schema',
     name: asText(format.name),
     description: asText(format.description),
@@ -220,7 +215,7 @@ function decodeReasoning(reasoning: JsonObject | undefined): ReasoningSettings |
   const summary = asText(reasoning?.summary) ?? asText(reasoning?.generate_summary);
   return effort === undefined && summary === undefined
     ? undefined
-    : given<ReasoningSettings>({ effort, summary });
+    : requestMember.given<ReasoningSettings>({ effort, summary });
 }
 
 const formatMembers: ReadonlySet<string> = new Set(['format', 'verbosity']);
@@ -228,7 +223,7 @@ const reasoningMembers: ReadonlySet<string> = new Set(['effort', 'summary', 'gen
 
 /** Members outside the canonical form, and the caller's `provider_options`. */
 function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | undefined {
-  const own: JsonObject = { ...unknownMembers(body, knownMembers) };
+  const own: JsonObject = { ...requestMember.unknown(body, knownMembers) };
   const include = asArray(body.include).filter(
     (value) => value !== logprobsIncluded && value !== encryptedReasoning,
   );
@@ -237,16 +232,16 @@ function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | und
   // `disabled` is the behaviour of every provider.
   if (asText(body.truncation) !== undefined && body.truncation !== 'disabled')
     own.truncation = body.truncation;
-  const text = unknownMembers(asObject(body.text) ?? {}, formatMembers);
+  const text = requestMember.unknown(asObject(body.text) ?? {}, formatMembers);
   if (text !== undefined) own.text = text;
-  const reasoning = unknownMembers(asObject(body.reasoning) ?? {}, reasoningMembers);
+  const reasoning = requestMember.unknown(asObject(body.reasoning) ?? {}, reasoningMembers);
   if (reasoning !== undefined) own.reasoning = reasoning;
   const options = asObject(body.provider_options) as Extras | undefined;
   return mergeExtras(Object.keys(own).length === 0 ? undefined : { [dialect]: own }, options);
 }
 
 /** The texts of a Responses request with their paths: instructions, input and tool results. */
-export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
+function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];
   if (request === undefined) return { texts };
@@ -275,10 +270,11 @@ type InputPart = TextPart | ImagePart | FilePart | AudioPart;
 function decodeInputContent(content: unknown, place: string): readonly ChatPart[] {
   if (content === undefined || content === null || content === '') return [];
   if (typeof content === 'string') return [{ type: 'text', text: content }];
-  if (!Array.isArray(content)) throw unreadable(place, 'be a string or an array of content parts', content);
+  if (!Array.isArray(content))
+    throw bodyIssues.unreadable(place, 'be a string or an array of content parts', content);
   return content.map((value: unknown, i) => {
     const part = asObject(value);
-    if (part === undefined) throw unreadable(`${place}[${i}]`, 'be a content part', value);
+    if (part === undefined) throw bodyIssues.unreadable(`${place}[${i}]`, 'be a content part', value);
     return inputPart(part, `${place}[${i}]`) ?? { type: 'opaque', dialect, value: part };
   });
 }
@@ -290,14 +286,15 @@ function inputPart(part: JsonObject, place: string): InputPart | undefined {
     case 'input_text':
     case 'output_text':
     case 'text':
-      if (typeof part.text !== 'string') throw unreadable(`${place}.text`, 'be a string', part.text);
-      return given<TextPart>({ type: 'text', text: part.text, cache });
+      if (typeof part.text !== 'string')
+        throw bodyIssues.unreadable(`${place}.text`, 'be a string', part.text);
+      return requestMember.given<TextPart>({ type: 'text', text: part.text, cache });
     case 'input_image':
-      return given<ImagePart>({ ...imageOf(part, place), cache });
+      return requestMember.given<ImagePart>({ ...imageOf(part, place), cache });
     case 'input_file':
-      return given<FilePart>({ ...fileOf(part, place), cache });
+      return requestMember.given<FilePart>({ ...fileOf(part, place), cache });
     case 'input_audio':
-      return given<AudioPart>({ ...audioOf(part, place), cache });
+      return requestMember.given<AudioPart>({ ...audioOf(part, place), cache });
     default:
       return undefined;
   }
@@ -308,10 +305,18 @@ function imageOf(part: JsonObject, place: string): ImagePart {
   const id = asText(part.file_id);
   const detail = asText(part.detail);
   if (url !== undefined)
-    return given<ImagePart>({ type: 'image', source: sourceOfUrl(url, 'image/jpeg'), detail });
+    return requestMember.given<ImagePart>({
+      type: 'image',
+      source: dataUrls.source(url, 'image/jpeg'),
+      detail,
+    });
   if (id === undefined)
-    throw unreadable(`${place}.image_url`, 'be a URL or a data: URL, or file_id be given', part.image_url);
-  return given<ImagePart>({ type: 'image', source: uploaded(id), detail });
+    throw bodyIssues.unreadable(
+      `${place}.image_url`,
+      'be a URL or a data: URL, or file_id be given',
+      part.image_url,
+    );
+  return requestMember.given<ImagePart>({ type: 'image', source: uploaded(id), detail });
 }
 
 function fileOf(part: JsonObject, place: string): FilePart {
@@ -322,23 +327,27 @@ function fileOf(part: JsonObject, place: string): FilePart {
   const detail = asText(part.detail);
   const extras = detail === undefined ? undefined : { [dialect]: { detail } };
   if (data !== undefined) {
-    const read = sourceOfUrl(data, typeOfName(filename));
+    const read = dataUrls.source(data, typeOfName(filename));
     const source =
       read.kind === 'url' ? { kind: 'base64' as const, mediaType: typeOfName(filename), data } : read;
-    return given<FilePart>({ type: 'file', source, filename, extras });
+    return requestMember.given<FilePart>({ type: 'file', source, filename, extras });
   }
   if (url !== undefined)
-    return given<FilePart>({ type: 'file', source: { kind: 'url', url }, filename, extras });
+    return requestMember.given<FilePart>({ type: 'file', source: { kind: 'url', url }, filename, extras });
   if (id === undefined)
-    throw unreadable(place, 'hold file_data, file_url or file_id', part.file_data ?? part.file_url);
-  return given<FilePart>({ type: 'file', source: uploaded(id), filename, extras });
+    throw bodyIssues.unreadable(
+      place,
+      'hold file_data, file_url or file_id',
+      part.file_data ?? part.file_url,
+    );
+  return requestMember.given<FilePart>({ type: 'file', source: uploaded(id), filename, extras });
 }
 
 function audioOf(part: JsonObject, place: string): AudioPart {
   const audio = asObject(part.input_audio);
   const data = asText(audio?.data);
-  if (data === undefined) throw unreadable(`${place}.input_audio.data`, 'be base64', audio?.data);
-  const read = sourceOfUrl(data);
+  if (data === undefined) throw bodyIssues.unreadable(`${place}.input_audio.data`, 'be base64', audio?.data);
+  const read = dataUrls.source(data);
   if (read.kind === 'base64') return { type: 'audio', source: read };
   const format = asText(audio?.format) ?? 'wav';
   return {
@@ -383,11 +392,11 @@ const clientAnswers: ReadonlySet<unknown> = new Set([
  */
 function decodeInput(input: unknown): readonly ChatMessage[] {
   if (typeof input === 'string') return [{ role: 'user', parts: [{ type: 'text', text: input }] }];
-  if (!Array.isArray(input)) throw unreadable('input', 'be a string or an array of items', input);
+  if (!Array.isArray(input)) throw bodyIssues.unreadable('input', 'be a string or an array of items', input);
   const messages: OpenMessage[] = [];
   input.forEach((value: unknown, i) => {
     const item = asObject(value);
-    if (item === undefined) throw unreadable(`input[${i}]`, 'be an item', value);
+    if (item === undefined) throw bodyIssues.unreadable(`input[${i}]`, 'be an item', value);
     addItem(messages, item, `input[${i}]`);
   });
   return messages;
@@ -402,24 +411,26 @@ function addItem(messages: OpenMessage[], item: JsonObject, place: string): void
     return;
   }
   if (clientAnswers.has(type)) {
-    messages.push({ role: 'user', parts: [providerItem(item)] });
+    messages.push({ role: 'user', parts: [outputItem.provider(item)] });
     return;
   }
-  if (asText(type) === undefined) throw unreadable(`${place}.type`, 'name the kind of the item', type);
+  if (asText(type) === undefined)
+    throw bodyIssues.unreadable(`${place}.type`, 'name the kind of the item', type);
   const isCall = type === 'function_call' || type === 'custom_tool_call';
   if (isCall && asText(item.call_id) === undefined)
-    throw unreadable(`${place}.call_id`, 'be a string', item.call_id);
-  if (isCall && asText(item.name) === undefined) throw unreadable(`${place}.name`, 'be a string', item.name);
-  const { parts, carried } = partsOfItem(item, (prefix) => prefix);
+    throw bodyIssues.unreadable(`${place}.call_id`, 'be a string', item.call_id);
+  if (isCall && asText(item.name) === undefined)
+    throw bodyIssues.unreadable(`${place}.name`, 'be a string', item.name);
+  const { parts, carried } = outputItem.parts(item, (prefix) => prefix);
   const turn = turnOf(messages, 'assistant');
   turn.push(...parts);
-  if (carried !== undefined) attachSignature(turn, carried);
+  if (carried !== undefined) outputItem.attachSignature(turn, carried);
 }
 
 function addMessage(messages: OpenMessage[], item: JsonObject, place: string): void {
   const { role } = item;
   if (!roles.has(role))
-    throw unreadable(`${place}.role`, "be 'user', 'assistant', 'system' or 'developer'", role);
+    throw bodyIssues.unreadable(`${place}.role`, "be 'user', 'assistant', 'system' or 'developer'", role);
   if (role !== 'assistant') {
     messages.push({ role: role as Role, parts: [...decodeInputContent(item.content, `${place}.content`)] });
     return;
@@ -430,8 +441,8 @@ function addMessage(messages: OpenMessage[], item: JsonObject, place: string): v
 function assistantParts(item: JsonObject, place: string): readonly ChatPart[] {
   const { content } = item;
   if (Array.isArray(content))
-    return content.map((part: unknown) => contentPart(asObject(part) ?? {}, item.phase));
-  const extras = phaseExtras(item.phase);
+    return content.map((part: unknown) => outputItem.contentPart(asObject(part) ?? {}, item.phase));
+  const extras = outputItem.phaseExtras(item.phase);
   const parts = decodeInputContent(content, place);
   return extras === undefined ? parts : parts.map((part) => ({ ...part, extras }));
 }
@@ -447,7 +458,7 @@ function turnOf(messages: OpenMessage[], role: Role): ChatPart[] {
 
 function toolResult(item: JsonObject, place: string): ToolResultPart {
   const callId = asText(item.call_id);
-  if (callId === undefined) throw unreadable(`${place}.call_id`, 'be a string', item.call_id);
+  if (callId === undefined) throw bodyIssues.unreadable(`${place}.call_id`, 'be a string', item.call_id);
   const parts = decodeInputContent(item.output, `${place}.output`);
   return {
     type: 'tool-result',

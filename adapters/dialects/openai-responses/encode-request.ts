@@ -17,11 +17,14 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { dataUrl } from '../request-members.ts';
-import { dialect, encodeAnnotation } from './answer.ts';
+import { dataUrls } from '../request-members.ts';
+import { dialect, textAnnotation } from './answer.ts';
+
+/** Encodes tools, their choice and the format of the answer. */
+export const requestTools = { format: encodeFormat, list: encodeTools, choice: encodeToolChoice };
 
 /** A response format as `text.format`. The wire requires a name for a schema; the default is `response`. */
-export function encodeFormat(format: ResponseFormat): JsonObject {
+function encodeFormat(format: ResponseFormat): JsonObject {
   if (format.type !== 'json-schema') return { type: format.type === 'json' ? 'json_object' : 'text' };
   return {
     type: 'json_schema',
@@ -33,7 +36,7 @@ export function encodeFormat(format: ResponseFormat): JsonObject {
 }
 
 /** The tools of a request in this wire's form; unsupported ones are reported as `tools[i]`. */
-export function encodeTools(tools: readonly ToolDefinition[], report: EncodeReport): readonly JsonObject[] {
+function encodeTools(tools: readonly ToolDefinition[], report: EncodeReport): readonly JsonObject[] {
   const encoded = tools.map((tool, i) => {
     const place = `tools[${i}]`;
     if (tool.type === 'provider') return providerTool(tool, place, report);
@@ -109,7 +112,7 @@ function webSearch(value: JsonObject): JsonObject {
 }
 
 /** The tool choice in this wire's form. */
-export function encodeToolChoice(choice: ToolChoice, tools: ChatRequest['tools']): unknown {
+function encodeToolChoice(choice: ToolChoice, tools: ChatRequest['tools']): unknown {
   switch (choice.type) {
     case 'tool':
       return { type: choice.kind, name: choice.name };
@@ -192,7 +195,7 @@ function dropUnless(
 function encodeImage(source: MediaSource, detail: string | undefined): JsonObject | undefined {
   const image: JsonObject = { type: 'input_image' };
   if (source.kind === 'url') image.image_url = source.url;
-  else if (source.kind === 'base64') image.image_url = dataUrl(source);
+  else if (source.kind === 'base64') image.image_url = dataUrls.encode(source);
   else if (source.kind === 'file-id' && sharingFiles.has(source.dialect)) image.file_id = source.id;
   else return undefined;
   if (detail !== undefined) image.detail = detail;
@@ -218,7 +221,7 @@ function encodeFile(part: FilePart, place: string, report: EncodeReport): JsonOb
   } else {
     // The wire requires a name for bytes.
     file.filename = filename ?? nameOfType(source.mediaType);
-    file.file_data = dataUrl(source);
+    file.file_data = dataUrls.encode(source);
   }
   if (filename !== undefined && source.kind === 'url') report.drop(`${place}.filename`);
   return file;
@@ -379,7 +382,7 @@ function outputText(part: TextPart): JsonObject {
   return {
     type: 'output_text',
     text: part.text,
-    annotations: (part.citations ?? []).map((citation) => encodeAnnotation(citation, part.text.length)),
+    annotations: (part.citations ?? []).map((citation) => textAnnotation.encode(citation, part.text.length)),
   };
 }
 

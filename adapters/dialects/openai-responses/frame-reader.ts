@@ -14,10 +14,22 @@ import {
   asBuffer,
   parseExactObject,
 } from '../json-reading.ts';
-import { decodeOpenAiUsage } from '../openai-shapes.ts';
+import { openAiUsage } from '../openai-shapes.ts';
 import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
-import { eventError, finalEvents, responseError, responseFacts, encodeResponsesUsage } from './answer.ts';
+import { finalEvents, responseErrors, responseParts } from './answer.ts';
 import { EventLines } from './output-writer.ts';
+
+/** One response of the events of a stream, and back. */
+export const wholeResponse = { assemble: assembleResponse, disassemble: disassembleResponse, writeItem };
+
+/** Texts in the frames of a stream. */
+export const frameText = {
+  slots: frameSlots,
+  key: textKeyOf,
+  ofSlot: slotText,
+  fresh: newText,
+  event: textEvent,
+};
 
 /** Kind of the events that carry a slot's text. */
 export type Channel = 'text' | 'reasoning' | 'arguments';
@@ -54,7 +66,7 @@ const wholes: Readonly<Record<string, readonly [Channel, string]>> = {
 };
 
 /** All positions of generated text in an event of the stream. */
-export function frameSlots(json: JsonObject): readonly FrameSlot[] {
+function frameSlots(json: JsonObject): readonly FrameSlot[] {
   const type = asText(json.type) ?? '';
   const outputIndex = indexOf(json.output_index);
   const delta = deltas[type];
@@ -109,7 +121,7 @@ function eventSlot(json: JsonObject, channel: Channel, member: string, isWhole: 
 }
 
 /** Key of the text part of an event. */
-export function textKeyOf(json: JsonObject): string {
+function textKeyOf(json: JsonObject): string {
   return `${indexOf(json.output_index)}.${placeOf(json)}`;
 }
 
@@ -124,13 +136,13 @@ function indexOf(value: unknown): number {
 }
 
 /** Text of a slot. */
-export function slotText({ holder, member }: FrameSlot): string {
+function slotText({ holder, member }: FrameSlot): string {
   const text = holder[member];
   return typeof text === 'string' ? text : '';
 }
 
 /** Text of a slot beyond the earlier text; all of it when it does not start with the earlier text. */
-export function newText(place: FrameSlot, said: string): string {
+function newText(place: FrameSlot, said: string): string {
   const text = slotText(place);
   if (!place.isWhole) return text;
   return text.startsWith(said) ? text.slice(said.length) : text;
@@ -190,7 +202,7 @@ function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
 }
 
 /** The event for a piece of a slot. Calls are numbered by their output items. */
-export function textEvent(slot: FrameSlot, text: string): StreamEvent {
+function textEvent(slot: FrameSlot, text: string): StreamEvent {
   if (slot.channel === 'arguments')
     return { type: 'tool-arguments-delta', choice: 0, call: slot.outputIndex, text };
   return { type: slot.channel === 'text' ? 'text-delta' : 'reasoning-delta', choice: 0, text };
@@ -207,19 +219,19 @@ function callStart(json: JsonObject): StreamEvent[] {
 
 function addEnd(events: StreamEvent[], json: JsonObject): void {
   if (json.type === 'error' || (json.type === '' && json.error !== undefined)) {
-    const { message, code } = eventError(json);
+    const { message, code } = responseErrors.ofEvent(json);
     events.push({ type: 'error', message, code: code ?? '' });
     return;
   }
   if (!finalEvents.has(json.type)) return;
   const response = asObject(json.response) ?? {};
   if (json.type === 'response.failed') {
-    const { message, code } = responseError(response);
+    const { message, code } = responseErrors.ofResponse(response);
     events.push({ type: 'error', message, code: code ?? '' });
   }
-  const reason = responseFacts(response).finishReason;
+  const reason = responseParts.facts(response).finishReason;
   if (reason !== undefined) events.push({ type: 'finish', choice: 0, reason });
-  const usage = decodeOpenAiUsage(response.usage);
+  const usage = openAiUsage.decode(response.usage);
   if (usage !== undefined) events.push({ type: 'usage', usage });
   events.push(done);
 }
@@ -228,11 +240,7 @@ function addEnd(events: StreamEvent[], json: JsonObject): void {
  * The complete response assembled from the frames of a stream: the final one, or the last state. Throws
  * `upstream_invalid` for a frame with content that cannot be read.
  */
-export function assembleResponse(
-  _endpoint: EndpointId,
-  frames: readonly StreamFrame[],
-  usage?: Usage,
-): Uint8Array {
+function assembleResponse(_endpoint: EndpointId, frames: readonly StreamFrame[], usage?: Usage): Uint8Array {
   let response: JsonObject = {};
   let error: unknown;
   // Unfinished items are assembled from their deltas.
@@ -256,7 +264,7 @@ export function assembleResponse(
   }
   const whole: JsonObject = { object: 'response', ...response };
   if (asArray(whole.output).length === 0) whole.output = [...items.values()];
-  if (usage !== undefined && asObject(whole.usage) === undefined) whole.usage = encodeResponsesUsage(usage);
+  if (usage !== undefined && asObject(whole.usage) === undefined) whole.usage = responseParts.usage(usage);
   if (error !== undefined && whole.status !== 'failed') Object.assign(whole, { status: 'failed', error });
   return Buffer.from(stringifyExact(whole));
 }
@@ -275,7 +283,7 @@ function jsonOf(frame: StreamFrame): JsonObject | undefined {
  * A complete response as the frames of a stream; the inverse of `assembleResponse`. Throws `upstream_invalid` for
  * anything but a JSON object.
  */
-export function disassembleResponse(_endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
+function disassembleResponse(_endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
   const response = parseExactObject(asBuffer(answer).toString('utf8'));
   if (response === undefined) {
     throw new GatewayError(
@@ -312,7 +320,7 @@ export function disassembleResponse(_endpoint: EndpointId, answer: Uint8Array): 
 }
 
 /** Writes the events of an item; `cut` is called after each. */
-export function writeItem(lines: EventLines, item: JsonObject, output_index: number, cut: () => void): void {
+function writeItem(lines: EventLines, item: JsonObject, output_index: number, cut: () => void): void {
   const place = { item_id: item.id, output_index };
   const add = (type: string, members: JsonObject): void => {
     lines.add(type, members);

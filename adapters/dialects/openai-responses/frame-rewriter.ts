@@ -16,22 +16,10 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import {
-  type Channel,
-  createFrameReader,
-  type FrameSlot,
-  frameSlots,
-  newText,
-  slotText,
-  textEvent,
-  textKeyOf,
-  assembleResponse,
-  disassembleResponse,
-  writeItem,
-} from './frame-reader.ts';
+import { type Channel, createFrameReader, type FrameSlot, frameText, wholeResponse } from './frame-reader.ts';
 import { EventLines } from './output-writer.ts';
-import { decodeOpenAiUsage } from '../openai-shapes.ts';
-import { encodeResponsesUsage, responseFacts } from './answer.ts';
+import { openAiUsage } from '../openai-shapes.ts';
+import { responseParts } from './answer.ts';
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
 class WantedTexts {
@@ -74,8 +62,8 @@ class WantedTexts {
 export const responsesFrames: FrameCodec = {
   reader: () => createFrameReader(),
   rewriter: () => new ResponsesFrameRewriter(),
-  assemble: assembleResponse,
-  disassemble: disassembleResponse,
+  assemble: wholeResponse.assemble,
+  disassemble: wholeResponse.disassemble,
 };
 
 const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
@@ -197,17 +185,17 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     const own: StreamEvent[] = call === undefined ? [] : [call];
     let changed = false;
     let dropped = false;
-    for (const slot of frameSlots(json)) {
+    for (const slot of frameText.slots(json)) {
       const before = this.said.get(slot.key);
-      const piece = newText(slot, before?.was ?? '');
+      const piece = frameText.fresh(slot, before?.was ?? '');
       const text = (slot.isWhole ? '' : this.takePending(slot)) + (piece === '' ? '' : wanted.take(slot));
       const said = this.note(slot, json, piece, text);
-      if (text !== '') own.push(textEvent(slot, text));
+      if (text !== '') own.push(frameText.event(slot, text));
       if (!slot.isWhole && piece !== text) {
         replaceText(slot, text);
         changed = true;
         dropped ||= text === '';
-      } else if (slot.isWhole && said.now !== slotText(slot)) changed = true;
+      } else if (slot.isWhole && said.now !== frameText.ofSlot(slot)) changed = true;
     }
     return { changed, own, dropped };
   }
@@ -219,7 +207,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
       said = { slot, delta, was: said?.was ?? '', now: said?.now ?? '', closed: false };
       this.said.set(slot.key, said);
     }
-    said.was = slot.isWhole ? slotText(slot) : said.was + piece;
+    said.was = slot.isWhole ? frameText.ofSlot(slot) : said.was + piece;
     said.now += text;
     this.last.set(slot.channel, said);
     return said;
@@ -239,9 +227,9 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     if (known === undefined && (!beginsCall(json) || wanted.tellsCall(index))) return false;
     const frames = known ?? [];
     this.gone.set(index, frames);
-    for (const slot of frameSlots(json))
-      this.note(slot, json, newText(slot, this.said.get(slot.key)?.was ?? ''), '');
-    const isPiece = frameSlots(json).some(({ isWhole }) => !isWhole);
+    for (const slot of frameText.slots(json))
+      this.note(slot, json, frameText.fresh(slot, this.said.get(slot.key)?.was ?? ''), '');
+    const isPiece = frameText.slots(json).some(({ isWhole }) => !isWhole);
     if (!isPiece || frames.length === 1) frames.push({ frame, json, events: opaque });
     return true;
   }
@@ -268,7 +256,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
       return;
     }
     last.now += event.text;
-    out.push({ bytes: deltaFrame(last.delta, event.text), events: [textEvent(last.slot, event.text)] });
+    out.push({ bytes: deltaFrame(last.delta, event.text), events: [frameText.event(last.slot, event.text)] });
   }
 
   private sayArguments(event: CallEvent, out: StreamFrame[]): void {
@@ -281,7 +269,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     }
     said.now += event.text;
     const delta = said.delta ?? argumentsDelta(said.slot, event.call);
-    out.push({ bytes: deltaFrame(delta, event.text), events: [textEvent(said.slot, event.text)] });
+    out.push({ bytes: deltaFrame(delta, event.text), events: [frameText.event(said.slot, event.text)] });
   }
 
   private takePending(slot: FrameSlot): string {
@@ -324,11 +312,11 @@ export class ResponsesFrameRewriter implements FrameRewriter {
   /** The frame in its final form. */
   private finished({ frame, json, events }: Waiting, changed: boolean): StreamFrame {
     let isOther = changed;
-    for (const slot of frameSlots(json)) {
+    for (const slot of frameText.slots(json)) {
       const said = this.said.get(slot.key);
       if (!slot.isWhole || said === undefined) continue;
       said.closed = true;
-      if (said.now === slotText(slot)) continue;
+      if (said.now === frameText.ofSlot(slot)) continue;
       replaceText(slot, said.now);
       isOther = true;
     }
@@ -342,7 +330,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
   /** True for a source of a changed text. */
   private isAboutChanged(json: JsonObject): boolean {
     if (json.type !== 'response.output_text.annotation.added') return false;
-    const said = this.said.get(textKeyOf(json));
+    const said = this.said.get(frameText.key(json));
     return said !== undefined && said.was !== said.now;
   }
 
@@ -399,7 +387,7 @@ function addedItem(event: TextEvent, index: number): JsonObject {
 /** The frames of an added item. */
 function addedFrames(item: JsonObject, index: number): readonly StreamFrame[] {
   const lines = new EventLines();
-  writeItem(lines, item, index, () => undefined);
+  wholeResponse.writeItem(lines, item, index, () => undefined);
   return createFrameReader().push(Buffer.from(lines.take()));
 }
 
@@ -410,7 +398,7 @@ function changeEnding(json: JsonObject, events: readonly StreamEvent[]): boolean
   for (const event of events) {
     if (event.type === 'error') changed = changeError(response ?? json, event.message) || changed;
     if (response === undefined) continue;
-    if (event.type === 'finish' && event.reason !== responseFacts(response).finishReason) {
+    if (event.type === 'finish' && event.reason !== responseParts.facts(response).finishReason) {
       response.status = 'incomplete';
       response.incomplete_details = { reason: event.reason };
       json.type = 'response.incomplete';
@@ -418,9 +406,9 @@ function changeEnding(json: JsonObject, events: readonly StreamEvent[]): boolean
     }
     if (
       event.type === 'usage' &&
-      JSON.stringify(event.usage) !== JSON.stringify(decodeOpenAiUsage(response.usage))
+      JSON.stringify(event.usage) !== JSON.stringify(openAiUsage.decode(response.usage))
     ) {
-      response.usage = encodeResponsesUsage(event.usage);
+      response.usage = responseParts.usage(event.usage);
       changed = true;
     }
   }

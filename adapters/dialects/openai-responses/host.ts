@@ -5,11 +5,11 @@ import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { anthropicClient } from '../anthropic-messages/index.ts';
-import { countTokensOperation, passOn, translated, type TokenCounting } from '../host-endpoints.ts';
-import { unknownMembers, given } from '../request-members.ts';
-import { applyQuirks, effortOfBudget } from '../request-settings.ts';
+import { countTokensOperation, endpointPlan, type TokenCounting } from '../host-endpoints.ts';
+import { requestMember } from '../request-members.ts';
+import { applyQuirks, reasoningEffort } from '../request-settings.ts';
 import { logprobsIncluded, encryptedReasoning } from './decode-request.ts';
-import { encodeTools, encodeToolChoice, encodeFormat, InputEncoder, ownDialects } from './encode-request.ts';
+import { InputEncoder, ownDialects, requestTools } from './encode-request.ts';
 import {
   reportForeignExtras,
   type ChatEventReader,
@@ -18,17 +18,8 @@ import {
   type EncodeReport,
   type EncodedRequest,
 } from '../../../core/dialects/canonical/chat-codec.ts';
-import { decodeOpenAiError, decodeOpenAiUsage } from '../openai-shapes.ts';
-import {
-  eventError,
-  responseError,
-  isProviderRun,
-  providerItem,
-  partsOfItem,
-  attachSignature,
-  decodeLogprobs,
-  dialect,
-} from './answer.ts';
+import { openAiErrors, openAiUsage } from '../openai-shapes.ts';
+import { dialect, outputItem, responseErrors } from './answer.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
@@ -126,7 +117,7 @@ class ResponsesEventReader implements ChatEventReader {
       case 'response.cancelled':
         return this.final(asObject(json.response) ?? {}, type.slice('response.'.length));
       case 'error':
-        return this.builder.error(eventError(json));
+        return this.builder.error(responseErrors.ofEvent(json));
       default:
         this.untyped(json);
     }
@@ -153,7 +144,7 @@ class ResponsesEventReader implements ChatEventReader {
     if (json.object === 'response' && Array.isArray(json.output))
       return this.final(json, asText(json.status) ?? 'completed');
     if (json.type === undefined && (asObject(json.error) ?? asText(json.error)) !== undefined)
-      this.builder.error(eventError(json));
+      this.builder.error(responseErrors.ofEvent(json));
   }
 
   private start(response: JsonObject): void {
@@ -170,7 +161,7 @@ class ResponsesEventReader implements ChatEventReader {
   private final(response: JsonObject, status: string): void {
     this.start(response);
     if (status === 'failed' || status === 'cancelled' || response.status === 'failed') {
-      this.builder.error(responseError(response));
+      this.builder.error(responseErrors.ofResponse(response));
       return;
     }
     this.items.reconcile(response);
@@ -181,7 +172,7 @@ class ResponsesEventReader implements ChatEventReader {
     const tier = serviceTier(response);
     if (tier !== undefined && tier !== this.startTier)
       this.builder.extras({ 'openai-responses': { service_tier: tier } });
-    const usage = decodeOpenAiUsage(response.usage);
+    const usage = openAiUsage.decode(response.usage);
     if (usage !== undefined) this.builder.usage(usage);
     this.builder.complete();
   }
@@ -192,7 +183,7 @@ export const openAiResponsesProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,
   eventReader: createEventReader,
-  decodeError: decodeOpenAiError,
+  decodeError: openAiErrors.decode,
 };
 
 /** OpenAI's count of the input of a Responses request. */
@@ -204,7 +195,7 @@ const responsesTokenCounting: TokenCounting = {
     return { path: '/responses/input_tokens', body: stringifyExact(body) };
   },
   member: 'input_tokens',
-  decodeError: decodeOpenAiError,
+  decodeError: openAiErrors.decode,
 };
 
 const tokenCount = countTokensOperation(anthropicClient, responsesTokenCounting);
@@ -214,8 +205,8 @@ export const openAiResponsesHost: ProviderDialect = {
   name: 'openai-responses',
   plan(call) {
     if (call.endpoint === 'messages.count_tokens') return { kind: 'operation', codec: tokenCount };
-    if (call.endpoint === 'responses') return passOn(call);
-    return translated(call, openAiResponsesProvider) ?? passOn(call);
+    if (call.endpoint === 'responses') return endpointPlan.passOn(call);
+    return endpointPlan.translated(call, openAiResponsesProvider) ?? endpointPlan.passOn(call);
   },
 };
 
@@ -252,7 +243,7 @@ function finishOf(response: JsonObject, calls: boolean): Finish {
 
 /** Other members of a response (filter results, billing …). */
 function responseExtras(response: JsonObject): Extras | undefined {
-  const unknown = unknownMembers(response, knownMembers);
+  const unknown = requestMember.unknown(response, knownMembers);
   return unknown === undefined ? undefined : { 'openai-responses': unknown };
 }
 
@@ -267,50 +258,55 @@ function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   const response = parseExactObject(body.toString('utf8'));
   if (response === undefined || !Array.isArray(response.output)) throw noResponseError(response);
   if (response.status === 'failed') {
-    throw new GatewayError('upstream_invalid', `The provider failed: ${responseError(response).message}`, {
-      source: 'provider',
-    });
+    throw new GatewayError(
+      'upstream_invalid',
+      `The provider failed: ${responseErrors.ofResponse(response).message}`,
+      {
+        source: 'provider',
+      },
+    );
   }
   const parts: ChatPart[] = [];
   for (const value of response.output) addItem(parts, asObject(value) ?? {}, response, context);
   const calls = parts.some(({ type }) => type === 'tool-call');
-  return given<ChatAnswer>({
+  return requestMember.given<ChatAnswer>({
     id: asText(response.id) ?? '',
     model: asText(response.model) ?? '',
     createdAt: asUnixTime(response.created_at),
     choices: [
-      given<ChatAnswer['choices'][number]>({
+      requestMember.given<ChatAnswer['choices'][number]>({
         index: 0,
         parts,
         finish: finishOf(response, calls),
         logprobs: logprobsOf(response),
       }),
     ],
-    usage: decodeOpenAiUsage(response.usage),
+    usage: openAiUsage.decode(response.usage),
     serviceTier: serviceTier(response),
     extras: responseExtras(response),
   });
 }
 
 function addItem(parts: ChatPart[], item: JsonObject, response: JsonObject, context: DecodeContext): void {
-  if (isProviderRun(item, response.tools)) {
-    parts.push(providerItem(item));
+  if (outputItem.isProviderRun(item, response.tools)) {
+    parts.push(outputItem.provider(item));
     return;
   }
-  const found = partsOfItem(item, context.newId);
+  const found = outputItem.parts(item, context.newId);
   parts.push(...found.parts);
-  if (found.carried !== undefined) attachSignature(parts, found.carried);
+  if (found.carried !== undefined) outputItem.attachSignature(parts, found.carried);
 }
 
-function logprobsOf(response: JsonObject): ReturnType<typeof decodeLogprobs> {
+function logprobsOf(response: JsonObject): ReturnType<typeof outputItem.logprobs> {
   const all = asArray(response.output)
     .flatMap((item) => asArray(asObject(item)?.content))
-    .flatMap((content) => decodeLogprobs(asObject(content)?.logprobs) ?? []);
+    .flatMap((content) => outputItem.logprobs(asObject(content)?.logprobs) ?? []);
   return all.length === 0 ? undefined : all;
 }
 
 function noResponseError(body: JsonObject | undefined): GatewayError {
-  const error = body?.error === undefined || body.error === null ? undefined : responseError(body).message;
+  const error =
+    body?.error === undefined || body.error === null ? undefined : responseErrors.ofResponse(body).message;
   return new GatewayError(
     'upstream_invalid',
     error === undefined
@@ -379,14 +375,14 @@ function takesCacheMarkers(model: string): boolean {
 
 function encodeSettings(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
   if (request.tools.length > 0) {
-    const tools = encodeTools(request.tools, report);
+    const tools = requestTools.list(request.tools, report);
     if (tools.length > 0) body.tools = tools;
   }
   if (request.toolChoice !== undefined)
-    body.tool_choice = encodeToolChoice(request.toolChoice, request.tools);
+    body.tool_choice = requestTools.choice(request.toolChoice, request.tools);
   if (request.parallelToolCalls !== undefined) body.parallel_tool_calls = request.parallelToolCalls;
   const text: JsonObject = {};
-  if (request.responseFormat !== undefined) text.format = encodeFormat(request.responseFormat);
+  if (request.responseFormat !== undefined) text.format = requestTools.format(request.responseFormat);
   if (request.verbosity !== undefined) text.verbosity = request.verbosity;
   if (Object.keys(text).length > 0) body.text = text;
   const reasoning = request.reasoning === undefined ? {} : encodeReasoning(request.reasoning, report);
@@ -400,7 +396,7 @@ function encodeReasoning(settings: ReasoningSettings, report: EncodeReport): Jso
   if (effort !== undefined) reasoning.effort = effort;
   else if (enabled === false) reasoning.effort = 'none';
   else if (budgetTokens !== undefined) {
-    reasoning.effort = effortOfBudget(budgetTokens);
+    reasoning.effort = reasoningEffort.ofBudget(budgetTokens);
     report.emulate('thinking.budget_tokens');
   }
   if (effort !== undefined && budgetTokens !== undefined) report.drop('thinking.budget_tokens');

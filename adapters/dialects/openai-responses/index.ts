@@ -11,16 +11,10 @@ import {
   asObject,
   asArray,
 } from '../json-reading.ts';
-import {
-  encodeErrorJson,
-  encodeOpenAiError,
-  encodeOpenAiProviderError,
-  openAiErrorMembers,
-  openAiErrorMessage,
-} from '../openai-shapes.ts';
-import { bodyIssue } from '../request-members.ts';
-import { encodeResponsesUsage, responseFacts, finalEvents, dialect } from './answer.ts';
-import { decodeConversation, decodeRequest } from './decode-request.ts';
+import { openAiErrors } from '../openai-shapes.ts';
+import { bodyIssues } from '../request-members.ts';
+import { dialect, finalEvents, responseParts } from './answer.ts';
+import { responsesRequest } from './decode-request.ts';
 import { responsesFrames } from './frame-rewriter.ts';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
 import type { ChatAnswer, Finish, ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
@@ -37,14 +31,14 @@ import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { encodeFormat, encodeToolChoice, encodeTools } from './encode-request.ts';
+import { requestTools } from './encode-request.ts';
 
 /** The Responses API on the client side. */
 export const openAiResponsesClient: ChatClientCodec = {
-  decodeRequest,
+  decodeRequest: responsesRequest.decode,
   encodeAnswer,
   eventWriter: (context) => new ResponsesEventWriter(context),
-  encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
+  encodeProviderError: (error, { provider }) => Buffer.from(openAiErrors.encodeProvider(error, provider)),
 };
 
 /** The response object assembled from the events of the answer. */
@@ -75,22 +69,22 @@ class ResponsesEventWriter implements ChatEventWriter {
 /** The OpenAI Responses wire on the client side. */
 export const openAiResponses: Dialect = {
   name: 'openai-responses',
-  validateRequest: (_endpoint, body) => bodyIssue(body),
-  decodeConversation,
+  validateRequest: (_endpoint, body) => bodyIssues.body(body),
+  decodeConversation: responsesRequest.decodeConversation,
   decodeAnswerTexts,
   chat: openAiResponsesClient,
   scanAnswer(_endpoint, body) {
     const response = parseObject(asBuffer(body).toString('utf8'));
-    return response === undefined ? {} : responseFacts(response);
+    return response === undefined ? {} : responseParts.facts(response);
   },
   streamScanner: () => new FrameScanner(new ResponsesStreamReader(), watchedMembers),
   frames: responsesFrames,
-  encodeError: encodeOpenAiError,
+  encodeError: openAiErrors.encode,
   encodeStreamError(error) {
-    const members = openAiErrorMembers(error);
+    const members = openAiErrors.members(error);
     const { message, param, code } = members;
     // The documented event is flat; SDKs end a stream at an `error` member.
-    return writeSseFrame(encodeErrorJson({ type: 'error', code, message, param, error: members }), 'error');
+    return writeSseFrame(openAiErrors.json({ type: 'error', code, message, param, error: members }), 'error');
   },
 };
 
@@ -156,7 +150,7 @@ class ResponseWriter {
       error: this.error === undefined ? null : { code: codeOf(this.error), message: this.error.message },
       incomplete_details: reason === undefined ? null : { reason },
       output: this.output.items,
-      usage: this.usage === undefined ? null : encodeResponsesUsage(this.usage),
+      usage: this.usage === undefined ? null : responseParts.usage(this.usage),
       ...tierOf(this.extras),
     };
   }
@@ -265,8 +259,8 @@ function responseEnvelope(head: ResponseHead, { request, kept }: AnswerContext):
     temperature: request.temperature ?? null,
     text: textOf(request),
     tool_choice:
-      request.toolChoice === undefined ? 'auto' : encodeToolChoice(request.toolChoice, request.tools),
-    tools: encodeTools(request.tools, new EncodeReport()),
+      request.toolChoice === undefined ? 'auto' : requestTools.choice(request.toolChoice, request.tools),
+    tools: requestTools.list(request.tools, new EncodeReport()),
     top_logprobs: request.topLogprobs ?? 0,
     top_p: request.topP ?? null,
     truncation: 'disabled',
@@ -283,7 +277,7 @@ function instructionsOf({ messages }: ChatRequest): string | null {
 }
 
 function textOf({ responseFormat, verbosity }: ChatRequest): JsonObject {
-  const text: JsonObject = { format: encodeFormat(responseFormat ?? { type: 'text' }) };
+  const text: JsonObject = { format: requestTools.format(responseFormat ?? { type: 'text' }) };
   if (verbosity !== undefined) text.verbosity = verbosity;
   return text;
 }
@@ -304,8 +298,8 @@ class ResponsesStreamReader implements EventReader {
   read(json: JsonObject, event: string): boolean {
     const type = asText(json.type) ?? event;
     const response = asObject(json.response);
-    if (response !== undefined) Object.assign(this.facts, responseFacts(response));
-    const errorMessage = openAiErrorMessage(json, event);
+    if (response !== undefined) Object.assign(this.facts, responseParts.facts(response));
+    const errorMessage = openAiErrors.message(json, event);
     if (errorMessage !== undefined) this.facts.errorMessage = errorMessage;
     if (finalEvents.has(type)) this.ended = true;
     return type.endsWith('.delta') && asText(json.delta) !== undefined;

@@ -1,21 +1,7 @@
 import type { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import {
-  callArguments,
-  callHead,
-  decodeAnnotation,
-  decodeCarried,
-  decodeLogprobs,
-  imagePart,
-  isProviderRun,
-  messageParts,
-  phaseExtras,
-  providerItem,
-  summarySeparator,
-  summaryText,
-  thoughtText,
-} from './answer.ts';
+import { carriedContent, outputItem, summarySeparator, textAnnotation } from './answer.ts';
 
 /** One output item of a stream, until it is complete. */
 interface StreamedItem {
@@ -163,7 +149,7 @@ export class ItemEvents {
     const key = this.contentKey(item, event);
     this.openText(key, kind, undefined);
     this.say(item, key, text);
-    this.builder.text(0, key, text, decodeLogprobs(event.logprobs));
+    this.builder.text(0, key, text, outputItem.logprobs(event.logprobs));
   }
 
   /** A finished text or content part. `text` is the whole text. */
@@ -188,7 +174,7 @@ export class ItemEvents {
     const item = this.messageOf(event);
     const key = this.contentKey(item, event);
     this.openText(key, 'text', undefined);
-    const citation = decodeAnnotation(event.annotation);
+    const citation = textAnnotation.decode(event.annotation);
     if (citation === undefined) return;
     item.cited.set(key, (item.cited.get(key) ?? 0) + 1);
     this.builder.citation(0, key, citation);
@@ -228,12 +214,12 @@ export class ItemEvents {
 
   private begin(event: JsonObject, item: JsonObject): StreamedItem {
     const isCall = item.type === 'function_call' || item.type === 'custom_tool_call';
-    const providerRun = isProviderRun(item, this.tools);
-    const begun = this.items.begin(event, item, isCall ? callArguments(item) : '', providerRun);
+    const providerRun = outputItem.isProviderRun(item, this.tools);
+    const begun = this.items.begin(event, item, isCall ? outputItem.callArguments(item) : '', providerRun);
     if (isCall && !providerRun) {
       this.hasCalls = true;
       this.endDue();
-      this.builder.open(0, begun.key, callHead(item, this.newId));
+      this.builder.open(0, begun.key, outputItem.callHead(item, this.newId));
     }
     return begun;
   }
@@ -246,20 +232,20 @@ export class ItemEvents {
     if (item.type === 'message') this.finishMessage(streamed, item);
     else if (item.type === 'reasoning') this.finishReasoning(streamed, item);
     else if ((item.type === 'function_call' || item.type === 'custom_tool_call') && !streamed.isProviderRun) {
-      this.completeArguments(streamed, callArguments(item));
+      this.completeArguments(streamed, outputItem.callArguments(item));
       this.completeArguments(streamed, streamed.early);
       this.endLater(streamed.key);
     } else {
       this.endDue();
-      this.builder.open(0, streamed.key, imagePart(item) ?? providerItem(item));
+      this.builder.open(0, streamed.key, outputItem.imagePart(item) ?? outputItem.provider(item));
       this.builder.close(0, streamed.key);
     }
   }
 
   private finishMessage(streamed: StreamedItem, item: JsonObject): void {
-    const extras = phaseExtras(item.phase);
+    const extras = outputItem.phaseExtras(item.phase);
     const contents = asArray(item.content).map(asObject);
-    messageParts(item).forEach((part, i) => {
+    outputItem.messageParts(item).forEach((part, i) => {
       const key = `${streamed.key}.${i}`;
       if (part.type === 'text' || part.type === 'refusal') {
         const logprobs = contents[i]?.logprobs;
@@ -272,7 +258,7 @@ export class ItemEvents {
 
   private finishReasoning(streamed: StreamedItem, item: JsonObject): void {
     const encrypted = asText(item.encrypted_content);
-    const carried = encrypted === undefined ? undefined : decodeCarried(encrypted);
+    const carried = encrypted === undefined ? undefined : carriedContent.decode(encrypted);
     const key = `${streamed.key}.summary`;
     if (carried?.kind === 'redacted') {
       this.endDue();
@@ -286,8 +272,8 @@ export class ItemEvents {
       return;
     }
     const thoughtKey = `${streamed.key}.thought`;
-    this.completeReasoning(streamed, thoughtKey, 'thought', thoughtText(item));
-    this.completeReasoning(streamed, key, 'summary', summaryText(item));
+    this.completeReasoning(streamed, thoughtKey, 'thought', outputItem.thoughtText(item));
+    this.completeReasoning(streamed, key, 'summary', outputItem.summaryText(item));
     const hasSummary = this.builder.isOpen(0, key);
     const hasThought = this.builder.isOpen(0, thoughtKey);
     if (encrypted !== undefined) {
@@ -316,7 +302,12 @@ export class ItemEvents {
     const said = item.said.get(key) ?? '';
     const rest = restOf(whole.text, said);
     this.say(item, key, rest);
-    this.builder.text(0, key, rest, said === '' && rest !== '' ? decodeLogprobs(whole.logprobs) : undefined);
+    this.builder.text(
+      0,
+      key,
+      rest,
+      said === '' && rest !== '' ? outputItem.logprobs(whole.logprobs) : undefined,
+    );
   }
 
   private completeArguments(item: StreamedItem, whole: string): void {
@@ -331,7 +322,7 @@ export class ItemEvents {
     if (annotations.length <= before) return;
     item.cited.set(key, annotations.length);
     for (const value of annotations.slice(before)) {
-      const citation = decodeAnnotation(value);
+      const citation = textAnnotation.decode(value);
       if (citation !== undefined) this.builder.citation(0, key, citation);
     }
   }

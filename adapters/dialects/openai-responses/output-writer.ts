@@ -8,7 +8,7 @@ import type {
   ToolCallPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { dialect, encodeAnnotation, encodeCarried } from './answer.ts';
+import { carriedContent, dialect, textAnnotation } from './answer.ts';
 
 /** Collects the frames of a Responses stream, each with its name and number. */
 export class EventLines {
@@ -198,7 +198,7 @@ export class OutputWriter {
   }
 
   private annotate(part: OpenPart, citation: Citation): void {
-    const annotation = encodeAnnotation(citation, part.text.length);
+    const annotation = textAnnotation.encode(citation, part.text.length);
     const index = part.annotations.push(annotation) - 1;
     this.lines.addRaw(
       'response.output_text.annotation.added',
@@ -217,7 +217,8 @@ export class OutputWriter {
           logprobs: part.logprobs,
           text: part.text,
         });
-        if (part.signature !== '') this.carry(encodeCarried({ kind: 'text', signature: part.signature }));
+        if (part.signature !== '')
+          this.carry(carriedContent.encode({ kind: 'text', signature: part.signature }));
         return;
       case 'refusal':
         return this.endContent(part, { type: 'refusal', refusal: part.text });
@@ -252,7 +253,8 @@ export class OutputWriter {
       );
     }
     const own = part.signature === '' ? undefined : part.signature;
-    const encrypted = redacted === undefined ? own : encodeCarried({ kind: 'redacted', data: redacted });
+    const encrypted =
+      redacted === undefined ? own : carriedContent.encode({ kind: 'redacted', data: redacted });
     this.itemDone(reasoningOutput(part.id, part.text, encrypted));
   }
 
@@ -264,7 +266,7 @@ export class OutputWriter {
     this.lines.addRaw(`${callEvent(head)}.done`, `${part.prefix}${name},"${member}":${JSON.stringify(text)}`);
     this.itemDone(callOutput(head, part.id, text, 'completed'));
     const { signature } = part;
-    if (signature !== '') this.carry(encodeCarried({ kind: 'call', callId: head.id, signature }));
+    if (signature !== '') this.carry(carriedContent.encode({ kind: 'call', callId: head.id, signature }));
   }
 
   /** Writes a part that arrives whole. */

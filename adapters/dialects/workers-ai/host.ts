@@ -1,5 +1,5 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
-import { embeddingsAnswer, passOn, refusedPlan, translated } from '../host-endpoints.ts';
+import { embeddingsAnswer, endpointPlan } from '../host-endpoints.ts';
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import {
   type ChatEventReader,
@@ -19,21 +19,21 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { ChunkDecoder, decodeAnswerObject, DoneStreamReader } from '../openai-chat/decode-answer.ts';
-import { addGiven, applyQuirks } from '../openai-chat/host.ts';
-import { decodeOpenAiError, decodeOpenAiUsage } from '../openai-shapes.ts';
+import { chatAnswer, ChunkDecoder, DoneStreamReader } from '../openai-chat/decode-answer.ts';
+import { chatMembers } from '../openai-chat/host.ts';
+import { openAiErrors, openAiUsage } from '../openai-shapes.ts';
 import type { OperationAnswer, OperationCodec } from '../../../core/dialects/upstream-plan.ts';
-import { given, unreadable } from '../request-members.ts';
+import { bodyIssues, requestMember } from '../request-members.ts';
 import type { ChatRequest, ResponseFormat } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { encodeMessages } from '../openai-chat/encode-messages.ts';
+import { chatMessages } from '../openai-chat/encode-messages.ts';
 import { reportUnsayable, type Setting } from '../request-settings.ts';
 
 /** A request to `POST /run/{model}`: https://developers.cloudflare.com/workers-ai/models/ */
 function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   const body: JsonObject = { messages: messagesOf(request, host, report) };
   addTools(body, request, report);
-  addGiven(body, {
+  chatMembers.addGiven(body, {
     max_tokens: request.maxOutputTokens,
     temperature: request.temperature,
     top_p: request.topP,
@@ -46,13 +46,13 @@ function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeRepo
   if (request.stream) body.stream = true;
   reportUnsayable(request, unsayable, report);
   reportForeignExtras(request.extras, ['workers-ai'], report);
-  const fitted = applyQuirks(body, host, report);
+  const fitted = chatMembers.applyQuirks(body, host, report);
   return { path: runPath(host), body: stringifyExact(Object.assign(fitted, request.extras?.['workers-ai'])) };
 }
 
 /** OpenAI's messages, except that content is never null. */
 function messagesOf(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject[] {
-  const messages = encodeMessages(request.messages, { host, report });
+  const messages = chatMessages.encode(request.messages, { host, report });
   for (const message of messages) message.content ??= '';
   return messages;
 }
@@ -72,7 +72,7 @@ function addTools(body: JsonObject, request: ChatRequest, report: EncodeReport):
       return;
     }
     const { name, description, parameters } = tool;
-    tools.push(given<JsonObject>({ name, description, parameters }));
+    tools.push(requestMember.given<JsonObject>({ name, description, parameters }));
     if (tool.strict !== undefined) report.drop(`tools[${i}].function.strict`);
     if (tool.cache !== undefined) report.drop(`tools[${i}].cache_control`);
     reportForeignExtras(tool.extras, ['workers-ai'], report, `tools[${i}].`);
@@ -138,7 +138,7 @@ export const workersAiEmbeddings: OperationCodec = {
   decodeAnswer(body, _contentType, request) {
     return decodeEmbeddings(body, request);
   },
-  decodeError: decodeOpenAiError,
+  decodeError: openAiErrors.decode,
 };
 
 function textsOf(input: unknown): readonly string[] {
@@ -150,7 +150,11 @@ function textsOf(input: unknown): readonly string[] {
   ) {
     return input;
   }
-  throw unreadable('input', 'be a string or an array of strings: Workers AI takes no token numbers', input);
+  throw bodyIssues.unreadable(
+    'input',
+    'be a string or an array of strings: Workers AI takes no token numbers',
+    input,
+  );
 }
 
 function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
@@ -166,7 +170,7 @@ function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
   return embeddingsAnswer(
     result.data as readonly unknown[][],
     request,
-    decodeOpenAiUsage(result.usage)?.promptTokens,
+    openAiUsage.decode(result.usage)?.promptTokens,
   );
 }
 
@@ -207,13 +211,13 @@ export const workersAiProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,
   eventReader: createEventReader,
-  decodeError: decodeOpenAiError,
+  decodeError: openAiErrors.decode,
 };
 
 function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   const chat = asChat(parseResult(body, 'no result of a model'));
   if (!Array.isArray(chat.choices)) throw noAnswer('a result without "response"');
-  const answer = decodeAnswerObject(chat, context);
+  const answer = chatAnswer.decodeObject(chat, context);
   // The wire has no finish reason: a whole answer is finished.
   return { ...answer, choices: answer.choices.map((choice) => ended(choice)) };
 }
@@ -275,13 +279,13 @@ export const workersAiHost: ProviderDialect = {
       case 'embeddings':
         return { kind: 'operation', codec: workersAiEmbeddings };
       case 'messages.count_tokens':
-        return refusedPlan(call, 'counting of tokens');
+        return endpointPlan.refused(call, 'counting of tokens');
       case 'moderations':
-        return refusedPlan(call, 'moderation');
+        return endpointPlan.refused(call, 'moderation');
       case 'rerank':
-        return refusedPlan(call, 'reranking in this shape');
+        return endpointPlan.refused(call, 'reranking in this shape');
       default:
-        return translated(call, workersAiProvider) ?? passOn(call);
+        return endpointPlan.translated(call, workersAiProvider) ?? endpointPlan.passOn(call);
     }
   },
 };

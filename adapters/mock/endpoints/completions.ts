@@ -1,29 +1,15 @@
 import {
-  dataFrame,
-  invalid,
-  jsonAnswer,
-  type MockAnswer,
-  streamAnswer,
-  maxAnswerTokens,
-  cutTokens,
-  groupTokens,
-  limitText,
-  mockSentence,
+  answerOf,
   type AnswerText,
+  answerTexts,
+  frameOf,
+  invalid,
+  maxAnswerTokens,
+  type MockAnswer,
 } from '../answer.ts';
-import {
-  type JsonObject,
-  member,
-  type MockContext,
-  type MockRequest,
-  optionalBoolean,
-  optionalInteger,
-  requiredModel,
-  textList,
-  wrongType,
-} from '../request.ts';
+import { fields, type JsonObject, type MockContext, type MockRequest } from '../request.ts';
 import { chunkEnding, logprobOf } from './chat/chat.ts';
-import { promptCount, readPrompts, type Prompt } from './embeddings.ts';
+import { givenPrompts, type Prompt } from './embeddings.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxChoices = 128;
@@ -39,11 +25,12 @@ interface Choice extends AnswerText {
 /** POST /completions. */
 export function answerCompletions(request: MockRequest, context: MockContext): MockAnswer {
   const { json: body, faults } = request;
-  const model = requiredModel(body);
-  const prompts = member(body, 'prompt') === undefined ? [''] : readPrompts(body, 'prompt', maxChoices);
+  const model = fields.requiredModel(body);
+  const prompts =
+    fields.member(body, 'prompt') === undefined ? [''] : givenPrompts.read(body, 'prompt', maxChoices);
   const choices = planChoices(body, prompts, faults.tokens);
-  const stream = optionalBoolean(body, 'stream', false);
-  const promptTokens = promptCount(prompts);
+  const stream = fields.optionalBoolean(body, 'stream', false);
+  const promptTokens = givenPrompts.count(prompts);
   const completionTokens = choices.reduce((sum, choice) => sum + choice.written, 0);
   const usage = {
     prompt_tokens: promptTokens,
@@ -56,10 +43,10 @@ export function answerCompletions(request: MockRequest, context: MockContext): M
     created: context.nowSeconds(),
     model,
   };
-  const top = optionalInteger(body, 'logprobs', 0, 5);
+  const top = fields.optionalInteger(body, 'logprobs', 0, 5);
   const reported = faults.usage === 'none' ? {} : { usage };
   if (!stream) {
-    return jsonAnswer({
+    return answerOf.json({
       ...envelope,
       choices: choices.map((choice) => ({
         text: choice.tokens.join(''),
@@ -70,13 +57,13 @@ export function answerCompletions(request: MockRequest, context: MockContext): M
       ...reported,
     });
   }
-  const options = member(body, 'stream_options');
+  const options = fields.member(body, 'stream_options');
   if (options !== undefined && !isJsonObject(options))
-    throw wrongType('stream_options', 'an object', options);
-  const asked = options !== undefined && optionalBoolean(options, 'include_usage', false);
+    throw fields.wrongType('stream_options', 'an object', options);
+  const asked = options !== undefined && fields.optionalBoolean(options, 'include_usage', false);
   const withUsage = asked && faults.usage !== 'none';
   const pieces = steps(choices, faults.chunk_tokens ?? 1, top);
-  return streamAnswer(frames(envelope, pieces, withUsage ? usage : undefined), chunkEnding);
+  return answerOf.stream(frames(envelope, pieces, withUsage ? usage : undefined), chunkEnding);
 }
 
 function planChoices(
@@ -84,23 +71,26 @@ function planChoices(
   prompts: readonly Prompt[],
   forcedTokens: number | undefined,
 ): Choice[] {
-  const n = optionalInteger(body, 'n', 1, maxChoices) ?? 1;
+  const n = fields.optionalInteger(body, 'n', 1, maxChoices) ?? 1;
   const total = n * prompts.length;
   if (total > maxChoices) throw invalid('n', `Invalid 'n': at most ${maxChoices} choices for all prompts.`);
-  const maxTokens = optionalInteger(body, 'max_tokens', 0, Number.MAX_SAFE_INTEGER);
+  const maxTokens = fields.optionalInteger(body, 'max_tokens', 0, Number.MAX_SAFE_INTEGER);
   const limits = {
-    stop: textList(body, 'stop', 4),
+    stop: fields.textList(body, 'stop', 4),
     maxTokens: maxTokens ?? (forcedTokens === undefined ? defaultMaxTokens : undefined),
     tokens: forcedTokens,
     shares: total,
   };
   const longestEcho = Math.floor((maxAnswerTokens * 4) / total);
-  const echo = optionalBoolean(body, 'echo', false);
+  const echo = fields.optionalBoolean(body, 'echo', false);
   return Array.from({ length: total }, (_, index) => {
     const prompt = prompts[Math.floor(index / n)] as Prompt;
     const said = typeof prompt === 'string' ? prompt : `${prompt.length} tokens`;
-    const text = limitText(mockSentence(said === '' ? 'none' : 'user', said, index % n), limits);
-    const echoed = echo ? cutTokens(said.slice(0, longestEcho)) : [];
+    const text = answerTexts.limit(
+      answerTexts.sentence(said === '' ? 'none' : 'user', said, index % n),
+      limits,
+    );
+    const echoed = echo ? answerTexts.cutTokens(said.slice(0, longestEcho)) : [];
     return { ...text, tokens: [...echoed, ...text.tokens], index, written: text.tokens.length };
   });
 }
@@ -108,7 +98,7 @@ function planChoices(
 function* steps(choices: readonly Choice[], size: number, top: number | undefined): Generator<object> {
   for (const { index, tokens, finish } of choices) {
     let offset = 0;
-    for (const group of groupTokens(tokens, size)) {
+    for (const group of answerTexts.groupTokens(tokens, size)) {
       const text = group.join('');
       yield { text, index, logprobs: logprobs(group, top, offset), finish_reason: null };
       offset += text.length;
@@ -119,9 +109,9 @@ function* steps(choices: readonly Choice[], size: number, top: number | undefine
 
 function* frames(envelope: object, pieces: Iterable<object>, usage: object | undefined): Generator<string> {
   for (const choice of pieces) {
-    yield dataFrame({ ...envelope, choices: [choice], ...(usage === undefined ? {} : { usage: null }) });
+    yield frameOf.data({ ...envelope, choices: [choice], ...(usage === undefined ? {} : { usage: null }) });
   }
-  if (usage !== undefined) yield dataFrame({ ...envelope, choices: [], usage });
+  if (usage !== undefined) yield frameOf.data({ ...envelope, choices: [], usage });
 }
 
 function logprobs(tokens: readonly string[], top: number | undefined, start: number): object | null {

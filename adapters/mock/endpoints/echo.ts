@@ -1,6 +1,9 @@
-import { invalid, jsonAnswer, type MockAnswer, type MockDialect, MockProblem, unknownId } from '../answer.ts';
-import { carriesSecret, maskedHeaders, type MockRequest, pageLimit } from '../request.ts';
+import { answerOf, invalid, type MockAnswer, type MockDialect, MockProblem, unknownId } from '../answer.ts';
+import { fields, type MockRequest, secretHeaders } from '../request.ts';
 import { headerValue } from '../../../core/ports/header-list.ts';
+
+/** The lists of models, in each dialect. */
+export const models = { dialect: modelsDialect, list: listModels, get: getModel };
 
 const ids = [
   'mock-gpt',
@@ -15,26 +18,26 @@ const ids = [
 ];
 
 /** The wire of a request for models: by a header that only one client sends, or by the version in the path. */
-export function modelsDialect({ path, headers }: Pick<MockRequest, 'path' | 'headers'>): MockDialect {
+function modelsDialect({ path, headers }: Pick<MockRequest, 'path' | 'headers'>): MockDialect {
   if (/^\/v1(?:alpha|beta)\//.test(path) || headerValue(headers, 'x-goog-api-key') !== undefined)
     return 'gemini';
   return headerValue(headers, 'anthropic-version') === undefined ? 'openai' : 'anthropic';
 }
 
 /** GET /models, in the shape of the requesting wire. */
-export function listModels(request: MockRequest): MockAnswer {
+function listModels(request: MockRequest): MockAnswer {
   switch (modelsDialect(request)) {
     case 'gemini':
       return geminiList(request.query);
     case 'anthropic':
       return anthropicList(request.query);
     case 'openai':
-      return jsonAnswer({ object: 'list', data: ids.map(openAiRecord) });
+      return answerOf.json({ object: 'list', data: ids.map(openAiRecord) });
   }
 }
 
 /** GET /models/{id}; any name that starts with `mock` exists. */
-export function getModel(request: MockRequest): MockAnswer {
+function getModel(request: MockRequest): MockAnswer {
   const id = request.params[0] ?? '';
   if (!ids.includes(id) && !/^mock($|[-:])/.test(id)) {
     throw new MockProblem(404, `The model '${id.slice(0, 200)}' does not exist.`, {
@@ -42,32 +45,32 @@ export function getModel(request: MockRequest): MockAnswer {
       code: 'model_not_found',
     });
   }
-  return jsonAnswer(records[modelsDialect(request)](id));
+  return answerOf.json(records[modelsDialect(request)](id));
 }
 
 const records = { openai: openAiRecord, anthropic: anthropicRecord, gemini: geminiRecord };
 
 function geminiList(query: URLSearchParams): MockAnswer {
-  const size = pageLimit(query, 'pageSize', { fallback: 50, most: 1000 });
+  const size = fields.pageLimit(query, 'pageSize', { fallback: 50, most: 1000 });
   const token = query.get('pageToken') || '0';
   const start = /^\d{1,4}$/.test(token) ? Number(token) : NaN;
   if (!(start <= ids.length))
     throw invalid('pageToken', "Invalid 'pageToken': send the one of the page before.");
   const end = start + size;
-  return jsonAnswer({
+  return answerOf.json({
     models: ids.slice(start, end).map(geminiRecord),
     ...(end < ids.length && { nextPageToken: String(end) }),
   });
 }
 
 function anthropicList(query: URLSearchParams): MockAnswer {
-  const limit = pageLimit(query, 'limit', { fallback: 20, most: 1000 });
+  const limit = fields.pageLimit(query, 'limit', { fallback: 20, most: 1000 });
   const after = positionOf(query.get('after_id'));
   const before = positionOf(query.get('before_id'));
   const start = after !== undefined ? after + 1 : before !== undefined ? Math.max(0, before - limit) : 0;
   const end = before === undefined ? start + limit : before;
   const page = ids.slice(start, end);
-  return jsonAnswer({
+  return answerOf.json({
     data: page.map(anthropicRecord),
     has_more: before === undefined ? end < ids.length : start > 0,
     first_id: page[0] ?? null,
@@ -111,12 +114,14 @@ function nameOf(id: string): string {
 
 /** Any path without an endpoint: returns the request with masked credentials. */
 export function echo(request: MockRequest): MockAnswer {
-  return jsonAnswer({
+  return answerOf.json({
     object: 'mock.echo',
     method: request.method,
     path: request.path,
-    query: grouped([...request.query].map(([name, value]) => [name, carriesSecret(name) ? '***' : value])),
-    headers: grouped(maskedHeaders(request.headers)),
+    query: grouped(
+      [...request.query].map(([name, value]) => [name, secretHeaders.areCarried(name) ? '***' : value]),
+    ),
+    headers: grouped(secretHeaders.masked(request.headers)),
     body_bytes: request.body.size,
     body_sha256: request.body.digest(),
   });

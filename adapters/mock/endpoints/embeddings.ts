@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto';
-import { invalid, jsonAnswer, type MockAnswer, countTokens } from '../answer.ts';
-import {
-  type JsonObject,
-  member,
-  missing,
-  type MockRequest,
-  optionalInteger,
-  requiredModel,
-  textOfContent,
-  wrongType,
-} from '../request.ts';
+import { answerOf, answerTexts, invalid, type MockAnswer } from '../answer.ts';
+import { fields, type JsonObject, type MockRequest } from '../request.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
+
+/** Prompts of completions, as texts or as tokens. */
+export const givenPrompts = { read: readPrompts, count: promptCount };
+
+/** The small operations of the Gemini API. */
+export const gemini = {
+  countTokens: countGeminiTokens,
+  embedContent: embedGeminiContent,
+  embedContents: embedGeminiContents,
+};
 
 const maxInputs = 2048;
 const maxDimensions = 3072;
@@ -21,18 +22,18 @@ const maxNumbers = 2_097_152;
 /** POST /embeddings: the same text always gets the same vector, of length 1. */
 export function answerEmbeddings(request: MockRequest): MockAnswer {
   const body = request.json;
-  const model = requiredModel(body);
+  const model = fields.requiredModel(body);
   const inputs = readPrompts(body, 'input', maxInputs);
   if (inputs.includes('')) throw invalid('input', "Invalid 'input': a text must not be empty.");
-  const dimensions = optionalInteger(body, 'dimensions', 1, maxDimensions) ?? defaultDimensions;
+  const dimensions = fields.optionalInteger(body, 'dimensions', 1, maxDimensions) ?? defaultDimensions;
   requireRoom(inputs.length * dimensions, 'input');
-  const format = member(body, 'encoding_format') ?? 'float';
+  const format = fields.member(body, 'encoding_format') ?? 'float';
   if (format !== 'float' && format !== 'base64') {
     throw invalid('encoding_format', "Invalid 'encoding_format': expected float or base64.");
   }
   const count = promptCount(inputs);
   const usage = { prompt_tokens: count, total_tokens: count };
-  return jsonAnswer({
+  return answerOf.json({
     object: 'list',
     data: inputs.map((input, index) => {
       const vector = unitVector(input, dimensions);
@@ -81,43 +82,43 @@ function base64(vector: Float32Array): string {
 }
 
 /** POST /v1beta/models/{model}:countTokens: of `contents`, or of a whole request. */
-export function countGeminiTokens({ json }: MockRequest): MockAnswer {
-  const whole = member(json, 'generateContentRequest');
+function countGeminiTokens({ json }: MockRequest): MockAnswer {
+  const whole = fields.member(json, 'generateContentRequest');
   const request = isJsonObject(whole) ? whole : json;
-  const given = member(request, 'contents');
-  if (given === undefined) throw missing('contents');
-  if (!Array.isArray(given)) throw wrongType('contents', 'an array', given);
+  const given = fields.member(request, 'contents');
+  if (given === undefined) throw fields.missing('contents');
+  if (!Array.isArray(given)) throw fields.wrongType('contents', 'an array', given);
   const contents: readonly unknown[] = given;
-  const system = member(request, 'systemInstruction');
+  const system = fields.member(request, 'systemInstruction');
   const all = system === undefined ? contents : [system, ...contents];
-  const tools = member(request, 'tools');
-  let tokens = 3 + (tools === undefined ? 0 : countTokens(JSON.stringify(tools)));
+  const tools = fields.member(request, 'tools');
+  let tokens = 3 + (tools === undefined ? 0 : answerTexts.countTokens(JSON.stringify(tools)));
   for (const [index, content] of all.entries()) {
-    if (!isJsonObject(content)) throw wrongType(`contents[${index}]`, 'an object', content);
-    tokens += 4 + countTokens(textOfContent(content['parts']));
+    if (!isJsonObject(content)) throw fields.wrongType(`contents[${index}]`, 'an object', content);
+    tokens += 4 + answerTexts.countTokens(fields.textOfContent(content['parts']));
   }
-  return jsonAnswer({
+  return answerOf.json({
     totalTokens: tokens,
     promptTokensDetails: [{ modality: 'TEXT', tokenCount: tokens }],
   });
 }
 
 /** POST /v1beta/models/{model}:embedContent. */
-export function embedGeminiContent({ json }: MockRequest): MockAnswer {
-  return jsonAnswer({ embedding: embeddingOf(json) });
+function embedGeminiContent({ json }: MockRequest): MockAnswer {
+  return answerOf.json({ embedding: embeddingOf(json) });
 }
 
 /** POST /v1beta/models/{model}:batchEmbedContents. */
-export function embedGeminiContents({ json }: MockRequest): MockAnswer {
-  const requests = member(json, 'requests');
-  if (requests === undefined) throw missing('requests');
-  if (!Array.isArray(requests)) throw wrongType('requests', 'an array', requests);
+function embedGeminiContents({ json }: MockRequest): MockAnswer {
+  const requests = fields.member(json, 'requests');
+  if (requests === undefined) throw fields.missing('requests');
+  if (!Array.isArray(requests)) throw fields.wrongType('requests', 'an array', requests);
   if (requests.length === 0 || requests.length > maxInputs)
     throw invalid('requests', `Invalid 'requests': expected 1 to ${maxInputs} items.`);
   let numbers = 0;
-  return jsonAnswer({
+  return answerOf.json({
     embeddings: requests.map((one: unknown, index) => {
-      if (!isJsonObject(one)) throw wrongType(`requests[${index}]`, 'an object', one);
+      if (!isJsonObject(one)) throw fields.wrongType(`requests[${index}]`, 'an object', one);
       requireRoom((numbers += dimensionsOf(one)), 'requests');
       return embeddingOf(one);
     }),
@@ -126,27 +127,27 @@ export function embedGeminiContents({ json }: MockRequest): MockAnswer {
 
 /** The same vector as on OpenAI's wire. */
 function embeddingOf(request: JsonObject): { values: number[] } {
-  const content = member(request, 'content');
-  if (content === undefined) throw missing('content');
-  if (!isJsonObject(content)) throw wrongType('content', 'an object', content);
-  const text = textOfContent(content['parts']);
+  const content = fields.member(request, 'content');
+  if (content === undefined) throw fields.missing('content');
+  if (!isJsonObject(content)) throw fields.wrongType('content', 'an object', content);
+  const text = fields.textOfContent(content['parts']);
   if (text === '') throw invalid('content', "Invalid 'content': a text must not be empty.");
   return { values: Array.from(unitVector(text, dimensionsOf(request))) };
 }
 
 function dimensionsOf(request: JsonObject): number {
-  return optionalInteger(request, 'outputDimensionality', 1, maxDimensions) ?? defaultDimensions;
+  return fields.optionalInteger(request, 'outputDimensionality', 1, maxDimensions) ?? defaultDimensions;
 }
 
 /** A text, or the numbers of its tokens. */
 export type Prompt = string | readonly number[];
 
 /** A text, a list of texts, a list of token numbers or a list of such lists, always as a list; throws a 400. */
-export function readPrompts(body: JsonObject, name: string, most: number): readonly Prompt[] {
-  const value = member(body, name);
-  if (value === undefined) throw missing(name);
+function readPrompts(body: JsonObject, name: string, most: number): readonly Prompt[] {
+  const value = fields.member(body, name);
+  if (value === undefined) throw fields.missing(name);
   if (typeof value === 'string') return [value];
-  if (!Array.isArray(value)) throw wrongType(name, 'a string or an array', value);
+  if (!Array.isArray(value)) throw fields.wrongType(name, 'a string or an array', value);
   const list: readonly unknown[] = value;
   if (list.length === 0) throw invalid(name, `Invalid '${name}': empty array.`, 'empty_array');
   if (isTokens(list)) return [list];
@@ -157,14 +158,15 @@ export function readPrompts(body: JsonObject, name: string, most: number): reado
     if (typeof item === 'string') return item;
     const tokens: readonly unknown[] = Array.isArray(item) ? item : [];
     if (tokens.length > 0 && isTokens(tokens)) return tokens;
-    throw wrongType(`${name}[${index}]`, 'a string or an array of tokens', item);
+    throw fields.wrongType(`${name}[${index}]`, 'a string or an array of tokens', item);
   });
 }
 
 /** Token count of all prompts together. */
-export function promptCount(prompts: readonly Prompt[]): number {
+function promptCount(prompts: readonly Prompt[]): number {
   let count = 0;
-  for (const prompt of prompts) count += typeof prompt === 'string' ? countTokens(prompt) : prompt.length;
+  for (const prompt of prompts)
+    count += typeof prompt === 'string' ? answerTexts.countTokens(prompt) : prompt.length;
   return count;
 }
 

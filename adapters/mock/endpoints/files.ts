@@ -1,21 +1,20 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
-import { bytesAnswer, invalid, jsonAnswer, type MockAnswer, MockProblem, unknownId } from '../answer.ts';
-import {
-  type JsonObject,
-  member,
-  missing,
-  type MockContext,
-  type MockRequest,
-  optionalInteger,
-  optionalText,
-  pageLimit,
-  requiredModel,
-  requiredText,
-  textList,
-  wrongType,
-} from '../request.ts';
+import { answerOf, invalid, type MockAnswer, MockProblem, unknownId } from '../answer.ts';
+import { fields, type JsonObject, type MockContext, type MockRequest } from '../request.ts';
 import type { FineTuningJob, JobIntegration, JobStatus } from '../stores.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
+
+/** The fine-tuning jobs API. */
+export const jobs = { list: listJobs, get: getJob, create: createJob, cancel: cancelJob };
+
+/** The files API. */
+export const files = {
+  list: listFiles,
+  upload: uploadFile,
+  get: getFile,
+  delete: deleteFile,
+  content: fileContent,
+};
 
 const defaultLimit = 20;
 const maxLimit = 100;
@@ -23,43 +22,43 @@ const maxIntegrations = 5;
 const ended: readonly JobStatus[] = ['succeeded', 'failed', 'cancelled'];
 
 /** GET /fine_tuning/jobs, newest first, a page at a time. */
-export function listJobs({ query }: MockRequest, context: MockContext): MockAnswer {
+function listJobs({ query }: MockRequest, context: MockContext): MockAnswer {
   const after = query.get('after') ?? undefined;
-  const limit = pageLimit(query, 'limit', { fallback: defaultLimit, most: maxLimit });
+  const limit = fields.pageLimit(query, 'limit', { fallback: defaultLimit, most: maxLimit });
   const page = context.jobs.page(after, limit);
   if (page === undefined) throw unknownId('fine-tuning job', after ?? '');
-  return jsonAnswer({ object: 'list', data: page.jobs, has_more: page.hasMore });
+  return answerOf.json({ object: 'list', data: page.jobs, has_more: page.hasMore });
 }
 
 /** GET /fine_tuning/jobs/{id}. */
-export function getJob(request: MockRequest, context: MockContext): MockAnswer {
-  return jsonAnswer(known(request, context));
+function getJob(request: MockRequest, context: MockContext): MockAnswer {
+  return answerOf.json(known(request, context));
 }
 
 /** POST /fine_tuning/jobs: the job stays in `validating_files` until it is cancelled. */
-export function createJob(request: MockRequest, context: MockContext): MockAnswer {
+function createJob(request: MockRequest, context: MockContext): MockAnswer {
   const body = request.json;
-  const model = requiredModel(body);
+  const model = fields.requiredModel(body);
   const job = context.jobs.add({
     id: context.newId('ftjob-'),
     created_at: context.nowSeconds(),
     model,
-    training_file: knownFile('training_file', requiredText(body, 'training_file'), context),
+    training_file: knownFile('training_file', fields.requiredText(body, 'training_file'), context),
     validation_file: readValidationFile(body, context),
     hyperparameters: { n_epochs: readEpochs(body) },
     integrations: readIntegrations(body),
-    seed: optionalInteger(body, 'seed', 0, 2_147_483_647) ?? 42,
+    seed: fields.optionalInteger(body, 'seed', 0, 2_147_483_647) ?? 42,
   });
-  return jsonAnswer(job);
+  return answerOf.json(job);
 }
 
 /** POST /fine_tuning/jobs/{id}/cancel; a job that has ended cannot be cancelled. */
-export function cancelJob(request: MockRequest, context: MockContext): MockAnswer {
+function cancelJob(request: MockRequest, context: MockContext): MockAnswer {
   const job = known(request, context);
   if (ended.includes(job.status)) {
     throw invalid('id', `Job '${job.id}' cannot be cancelled: it has ${job.status}.`, 'invalid_state');
   }
-  return jsonAnswer(context.jobs.cancel(job, context.nowSeconds()));
+  return answerOf.json(context.jobs.cancel(job, context.nowSeconds()));
 }
 
 function known(request: MockRequest, context: MockContext): FineTuningJob {
@@ -77,15 +76,15 @@ function knownFile(param: string, id: string, context: MockContext): string {
 }
 
 function readValidationFile(body: JsonObject, context: MockContext): string | null {
-  const id = optionalText(body, 'validation_file');
+  const id = fields.optionalText(body, 'validation_file');
   return id === undefined ? null : knownFile('validation_file', id, context);
 }
 
 function readEpochs(body: JsonObject): number | 'auto' {
-  const given = member(body, 'hyperparameters');
+  const given = fields.member(body, 'hyperparameters');
   if (given === undefined) return 'auto';
-  if (!isJsonObject(given)) throw wrongType('hyperparameters', 'an object', given);
-  const epochs = member(given, 'n_epochs') ?? 'auto';
+  if (!isJsonObject(given)) throw fields.wrongType('hyperparameters', 'an object', given);
+  const epochs = fields.member(given, 'n_epochs') ?? 'auto';
   if (epochs === 'auto') return epochs;
   if (typeof epochs === 'number' && Number.isInteger(epochs) && epochs >= 1 && epochs <= 50) return epochs;
   throw invalid(
@@ -95,27 +94,27 @@ function readEpochs(body: JsonObject): number | 'auto' {
 }
 
 function readIntegrations(body: JsonObject): readonly JobIntegration[] | null {
-  const list = member(body, 'integrations');
+  const list = fields.member(body, 'integrations');
   if (list === undefined) return null;
-  if (!Array.isArray(list)) throw wrongType('integrations', 'an array', list);
+  if (!Array.isArray(list)) throw fields.wrongType('integrations', 'an array', list);
   if (list.length > maxIntegrations) {
     throw invalid('integrations', `Invalid 'integrations': at most ${maxIntegrations} items.`);
   }
   return list.map((item: unknown, index) => {
     const place = `integrations[${index}]`;
-    if (!isJsonObject(item)) throw wrongType(place, 'an object', item);
+    if (!isJsonObject(item)) throw fields.wrongType(place, 'an object', item);
     if (item['type'] !== 'tracker') {
       throw invalid(`${place}.type`, `Invalid '${place}.type': expected 'tracker'.`);
     }
-    const tracker = member(item, 'tracker');
-    if (!isJsonObject(tracker)) throw missing(`${place}.tracker`);
+    const tracker = fields.member(item, 'tracker');
+    if (!isJsonObject(tracker)) throw fields.missing(`${place}.tracker`);
     return {
       type: 'tracker',
       tracker: {
-        project: requiredText(tracker, 'project'),
-        name: optionalText(tracker, 'name') ?? null,
-        entity: optionalText(tracker, 'entity') ?? null,
-        tags: textList(tracker, 'tags', 50),
+        project: fields.requiredText(tracker, 'project'),
+        name: fields.optionalText(tracker, 'name') ?? null,
+        entity: fields.optionalText(tracker, 'entity') ?? null,
+        tags: fields.textList(tracker, 'tags', 50),
       },
     };
   });
@@ -177,19 +176,19 @@ function broken(reason: string): MockProblem {
 const maxPage = 10_000;
 
 /** GET /files, all of them or those of one `purpose`, newest first, a page at a time. */
-export function listFiles({ query }: MockRequest, context: MockContext): MockAnswer {
+function listFiles({ query }: MockRequest, context: MockContext): MockAnswer {
   const after = query.get('after') ?? undefined;
   const order = query.get('order') ?? 'desc';
   if (order !== 'asc' && order !== 'desc') throw invalid('order', "Invalid 'order': expected asc or desc.");
   const page = context.files.page({
     purpose: query.get('purpose') ?? undefined,
     after,
-    limit: pageLimit(query, 'limit', { fallback: maxPage, most: maxPage }),
+    limit: fields.pageLimit(query, 'limit', { fallback: maxPage, most: maxPage }),
     newestFirst: order === 'desc',
   });
   if (page === undefined) throw unknownId('File object', after ?? '');
   const { files, hasMore } = page;
-  return jsonAnswer({
+  return answerOf.json({
     data: files,
     object: 'list',
     first_id: files[0]?.id ?? null,
@@ -199,15 +198,15 @@ export function listFiles({ query }: MockRequest, context: MockContext): MockAns
 }
 
 /** POST /files, multipart with `file` and `purpose`. */
-export function uploadFile(request: MockRequest, context: MockContext): MockAnswer {
+function uploadFile(request: MockRequest, context: MockContext): MockAnswer {
   const bytes = request.body.held;
   if (bytes === undefined) throw new MockProblem(413, 'The mock provider keeps files of at most 32 MiB.');
   const type = headerValue(request.headers, 'content-type') ?? '';
   const parts = parseMultipart(type, bytes);
   const file = parts.find((part) => part.name === 'file' && part.filename !== undefined);
-  if (file === undefined) throw missing('file');
+  if (file === undefined) throw fields.missing('file');
   const purpose = parts.find((part) => part.name === 'purpose')?.content.toString('utf8');
-  if (purpose === undefined || purpose === '') throw missing('purpose');
+  if (purpose === undefined || purpose === '') throw fields.missing('purpose');
   const record = context.files.add({
     id: context.newId('file-'),
     filename: file.filename ?? '',
@@ -216,28 +215,28 @@ export function uploadFile(request: MockRequest, context: MockContext): MockAnsw
     content: Buffer.from(file.content),
     createdAt: context.nowSeconds(),
   });
-  return jsonAnswer(record);
+  return answerOf.json(record);
 }
 
 /** GET /files/{id}. */
-export function getFile(request: MockRequest, context: MockContext): MockAnswer {
+function getFile(request: MockRequest, context: MockContext): MockAnswer {
   const id = request.params[0] ?? '';
   const record = context.files.get(id);
   if (record === undefined) throw unknownId('File object', id);
-  return jsonAnswer(record);
+  return answerOf.json(record);
 }
 
 /** DELETE /files/{id}. */
-export function deleteFile(request: MockRequest, context: MockContext): MockAnswer {
+function deleteFile(request: MockRequest, context: MockContext): MockAnswer {
   const id = request.params[0] ?? '';
   if (!context.files.delete(id)) throw unknownId('File object', id);
-  return jsonAnswer({ id, object: 'file', deleted: true });
+  return answerOf.json({ id, object: 'file', deleted: true });
 }
 
 /** GET /files/{id}/content: the bytes. */
-export function fileContent(request: MockRequest, context: MockContext): MockAnswer {
+function fileContent(request: MockRequest, context: MockContext): MockAnswer {
   const id = request.params[0] ?? '';
   const content = context.files.content(id);
   if (content === undefined) throw unknownId('File object', id);
-  return bytesAnswer('application/octet-stream', content);
+  return answerOf.bytes('application/octet-stream', content);
 }

@@ -1,12 +1,5 @@
-import { invalid, jsonAnswer, type MockAnswer, countTokens, bytesAnswer } from '../answer.ts';
-import {
-  type MockContext,
-  type MockRequest,
-  optionalInteger,
-  optionalText,
-  requiredText,
-  requiredModel,
-} from '../request.ts';
+import { answerOf, answerTexts, invalid, type MockAnswer } from '../answer.ts';
+import { fields, type MockContext, type MockRequest } from '../request.ts';
 
 /** A PNG of one transparent pixel. */
 const pixel =
@@ -16,21 +9,21 @@ const outputTokens = 1;
 /** POST /images/generations: a tiny PNG, as base64 or (`response_format: url`) as a data URL. */
 export function answerImages(request: MockRequest, context: MockContext): MockAnswer {
   const body = request.json;
-  const prompt = requiredText(body, 'prompt');
-  const n = optionalInteger(body, 'n', 1, 10) ?? 1;
-  const format = optionalText(body, 'response_format') ?? 'b64_json';
+  const prompt = fields.requiredText(body, 'prompt');
+  const n = fields.optionalInteger(body, 'n', 1, 10) ?? 1;
+  const format = fields.optionalText(body, 'response_format') ?? 'b64_json';
   if (format !== 'b64_json' && format !== 'url') {
     throw invalid('response_format', "Invalid 'response_format': expected url or b64_json.");
   }
   const image = format === 'url' ? { url: `data:image/png;base64,${pixel}` } : { b64_json: pixel };
-  const input = countTokens(prompt);
+  const input = answerTexts.countTokens(prompt);
   const usage = {
     input_tokens: input,
     input_tokens_details: { text_tokens: input, image_tokens: 0 },
     output_tokens: n * outputTokens,
     total_tokens: input + n * outputTokens,
   };
-  return jsonAnswer({
+  return answerOf.json({
     created: context.nowSeconds(),
     data: Array.from({ length: n }, () => image),
     ...(request.faults.usage === 'none' ? {} : { usage }),
@@ -44,13 +37,13 @@ const sampleCount = sampleRate / 10;
 
 /** POST /audio/speech: a short tone as a WAV file, in any requested format. */
 export function answerSpeech(request: MockRequest): MockAnswer {
-  requiredModel(request.json);
-  const input = requiredText(request.json, 'input');
-  requiredText(request.json, 'voice');
+  fields.requiredModel(request.json);
+  const input = fields.requiredText(request.json, 'input');
+  fields.requiredText(request.json, 'voice');
   if (input.length > maxInputLength) {
     throw invalid('input', `Invalid 'input': at most ${maxInputLength} characters.`);
   }
-  return bytesAnswer('audio/wav', tone(220 + (input.length % 20) * 22));
+  return answerOf.bytes('audio/wav', tone(220 + (input.length % 20) * 22));
 }
 
 /** 16-bit mono samples behind the 44 bytes of a WAV header. */

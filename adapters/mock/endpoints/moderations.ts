@@ -1,13 +1,5 @@
-import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
-import {
-  member,
-  missing,
-  type MockContext,
-  type MockRequest,
-  requiredModel,
-  textOfContent,
-  wrongType,
-} from '../request.ts';
+import { answerOf, invalid, type MockAnswer } from '../answer.ts';
+import { fields, type MockContext, type MockRequest } from '../request.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxInputs = 1000;
@@ -32,21 +24,22 @@ const categories = Object.keys(triggers) as (keyof typeof triggers)[];
 /** POST /moderations: 11 categories, flagged by a few words. */
 export function answerModerations(request: MockRequest, context: MockContext): MockAnswer {
   const body = request.json;
-  const model = member(body, 'model') === undefined ? 'text-moderation-latest' : requiredModel(body);
-  const inputs = readInputs(member(body, 'input'));
-  return jsonAnswer({ id: context.newId('modr-'), model, results: inputs.map(judge) });
+  const model =
+    fields.member(body, 'model') === undefined ? 'text-moderation-latest' : fields.requiredModel(body);
+  const inputs = readInputs(fields.member(body, 'input'));
+  return answerOf.json({ id: context.newId('modr-'), model, results: inputs.map(judge) });
 }
 
 /** One text per result. A list of typed parts (text and images) is one input, as in OpenAI's API. */
 function readInputs(input: unknown): readonly string[] {
-  if (input === undefined) throw missing('input');
+  if (input === undefined) throw fields.missing('input');
   if (typeof input === 'string') return [input];
-  if (!Array.isArray(input)) throw wrongType('input', 'a string or an array', input);
+  if (!Array.isArray(input)) throw fields.wrongType('input', 'a string or an array', input);
   if (input.length === 0) throw invalid('input', "Invalid 'input': empty array.", 'empty_array');
   if (input.length > maxInputs) throw invalid('input', `Invalid 'input': at most ${maxInputs} items.`);
-  if (input.every(isJsonObject)) return [textOfContent(input)];
+  if (input.every(isJsonObject)) return [fields.textOfContent(input)];
   return input.map((item: unknown, index) => {
-    if (typeof item !== 'string') throw wrongType(`input[${index}]`, 'a string', item);
+    if (typeof item !== 'string') throw fields.wrongType(`input[${index}]`, 'a string', item);
     return item;
   });
 }

@@ -1,6 +1,6 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
-import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer.ts';
-import { type JsonObject, member, type MockContext, type MockRequest, textOfContent } from '../request.ts';
+import { type AnswerText, answerTexts } from '../answer.ts';
+import { fields, type JsonObject, type MockContext, type MockRequest } from '../request.ts';
 import type { SocketSession } from '../web-socket.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
 
@@ -152,8 +152,8 @@ export class RealtimeSession implements SocketSession {
   #listen(item: JsonObject): void {
     const isResult = item['type'] === 'function_call_output';
     const text =
-      isResult && typeof item['output'] === 'string' ? item['output'] : textOfContent(item['content']);
-    this.#inputTokens += 4 + countTokens(text);
+      isResult && typeof item['output'] === 'string' ? item['output'] : fields.textOfContent(item['content']);
+    this.#inputTokens += 4 + answerTexts.countTokens(text);
     if (!isResult && item['role'] !== 'user') return;
     this.#said = text;
     this.#saidBy = isResult ? 'tool' : 'user';
@@ -161,21 +161,21 @@ export class RealtimeSession implements SocketSession {
 
   *#respond(event: JsonObject): Iterable<string> {
     const asked = isJsonObject(event['response']) ? event['response'] : {};
-    const input = member(asked, 'input');
+    const input = fields.member(asked, 'input');
     if (Array.isArray(input)) for (const item of input) if (isJsonObject(item)) this.#listen(item);
-    const most = member(asked, 'max_output_tokens');
+    const most = fields.member(asked, 'max_output_tokens');
     const { faults } = this.#request;
     const draft: Draft = {
       id: this.#context.newId('resp_'),
       itemId: this.#context.newId('item_'),
-      text: limitText(mockSentence(this.#saidBy, this.#said, 0), {
+      text: answerTexts.limit(answerTexts.sentence(this.#saidBy, this.#said, 0), {
         stop: [],
         tokens: faults.tokens,
         shares: 1,
         maxTokens: typeof most === 'number' && most >= 1 ? Math.floor(most) : undefined,
       }),
       inputTokens: this.#inputTokens,
-      metadata: member(asked, 'metadata') ?? null,
+      metadata: fields.member(asked, 'metadata') ?? null,
     };
     this.#speaking = draft.id;
     yield* this.#speech(draft, faults.chunk_tokens ?? 1);
@@ -194,7 +194,7 @@ export class RealtimeSession implements SocketSession {
     yield this.#event('conversation.item.added', { previous_item_id, item: opened });
     yield this.#event('response.content_part.added', { ...at, part: part('') });
     let said = '';
-    for (const group of groupTokens(text.tokens, chunkTokens)) {
+    for (const group of answerTexts.groupTokens(text.tokens, chunkTokens)) {
       if (this.#cancelled === draft.id) break;
       said += group.join('');
       yield this.#event('response.output_text.delta', { ...at, delta: group.join('') });
@@ -208,7 +208,9 @@ export class RealtimeSession implements SocketSession {
     if (!this.#isPreview) yield this.#event('conversation.item.done', { previous_item_id, item });
     const status = isCancelled ? 'cancelled' : isCut ? 'incomplete' : 'completed';
     const usage =
-      this.#request.faults.usage === 'none' ? null : usageOf(draft.inputTokens, countTokens(said));
+      this.#request.faults.usage === 'none'
+        ? null
+        : usageOf(draft.inputTokens, answerTexts.countTokens(said));
     yield this.#event('response.done', { response: { ...responseOf(draft, status, [item]), usage } });
   }
 

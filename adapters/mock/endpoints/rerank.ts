@@ -1,16 +1,5 @@
-import { invalid, jsonAnswer, type MockAnswer, countTokens } from '../answer.ts';
-import {
-  type JsonObject,
-  member,
-  missing,
-  type MockContext,
-  type MockRequest,
-  optionalBoolean,
-  optionalInteger,
-  requiredModel,
-  requiredText,
-  wrongType,
-} from '../request.ts';
+import { answerOf, answerTexts, invalid, type MockAnswer } from '../answer.ts';
+import { fields, type JsonObject, type MockContext, type MockRequest } from '../request.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxDocuments = 1000;
@@ -18,12 +7,12 @@ const maxDocuments = 1000;
 /** POST /rerank: documents by their share of the query's words. */
 export function answerRerank(request: MockRequest, context: MockContext): MockAnswer {
   const body = request.json;
-  const model = requiredModel(body);
-  const query = requiredText(body, 'query');
+  const model = fields.requiredModel(body);
+  const query = fields.requiredText(body, 'query');
   const documents = readDocuments(body);
-  const top = optionalInteger(body, 'top_n', 1, Number.MAX_SAFE_INTEGER) ?? documents.length;
-  optionalInteger(body, 'max_chunks_per_doc', 1, Number.MAX_SAFE_INTEGER);
-  const withText = optionalBoolean(body, 'return_documents', false);
+  const top = fields.optionalInteger(body, 'top_n', 1, Number.MAX_SAFE_INTEGER) ?? documents.length;
+  fields.optionalInteger(body, 'max_chunks_per_doc', 1, Number.MAX_SAFE_INTEGER);
+  const withText = fields.optionalBoolean(body, 'return_documents', false);
   const wanted = wordsOf(query);
   const results = documents
     .map((text, index) => ({ index, text, relevance_score: relevance(wanted, text) }))
@@ -32,8 +21,11 @@ export function answerRerank(request: MockRequest, context: MockContext): MockAn
     .map(({ index, text, relevance_score }) =>
       withText ? { index, relevance_score, document: { text } } : { index, relevance_score },
     );
-  const tokens = documents.reduce((sum, text) => sum + countTokens(text), countTokens(query));
-  return jsonAnswer({
+  const tokens = documents.reduce(
+    (sum, text) => sum + answerTexts.countTokens(text),
+    answerTexts.countTokens(query),
+  );
+  return answerOf.json({
     id: context.newId('rerank-'),
     model,
     results,
@@ -43,15 +35,15 @@ export function answerRerank(request: MockRequest, context: MockContext): MockAn
 }
 
 function readDocuments(body: JsonObject): string[] {
-  const documents = member(body, 'documents');
-  if (documents === undefined) throw missing('documents');
-  if (!Array.isArray(documents)) throw wrongType('documents', 'an array', documents);
+  const documents = fields.member(body, 'documents');
+  if (documents === undefined) throw fields.missing('documents');
+  if (!Array.isArray(documents)) throw fields.wrongType('documents', 'an array', documents);
   if (documents.length === 0 || documents.length > maxDocuments) {
     throw invalid('documents', `Invalid 'documents': expected 1 to ${maxDocuments} items.`);
   }
   return documents.map((document: unknown, index) => {
     const text = isJsonObject(document) ? document['text'] : document;
-    if (typeof text !== 'string') throw wrongType(`documents[${index}]`, 'a string', document);
+    if (typeof text !== 'string') throw fields.wrongType(`documents[${index}]`, 'a string', document);
     return text;
   });
 }

@@ -1,27 +1,5 @@
-import {
-  jsonAnswer,
-  namedFrame,
-  streamAnswer,
-  type MockAnswer,
-  countTokens,
-  groupTokens,
-  limitText,
-  mockSentence,
-  type AnswerText,
-} from '../answer.ts';
-import {
-  type JsonObject,
-  member,
-  missing,
-  type MockContext,
-  type MockRequest,
-  optionalBoolean,
-  optionalInteger,
-  optionalText,
-  requiredModel,
-  textOfContent,
-  wrongType,
-} from '../request.ts';
+import { answerOf, type AnswerText, answerTexts, frameOf, type MockAnswer } from '../answer.ts';
+import { fields, type JsonObject, type MockContext, type MockRequest } from '../request.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
 
 interface Draft {
@@ -37,11 +15,11 @@ interface Draft {
 /** POST /responses: answers in words, streamed or not. */
 export function answerResponses(request: MockRequest, context: MockContext): MockAnswer {
   const { json: body, faults } = request;
-  const model = requiredModel(body);
+  const model = fields.requiredModel(body);
   const { said, promptTokens } = readInput(body);
-  const text = limitText(mockSentence(said === '' ? 'none' : 'user', said, 0), {
+  const text = answerTexts.limit(answerTexts.sentence(said === '' ? 'none' : 'user', said, 0), {
     stop: [],
-    maxTokens: optionalInteger(body, 'max_output_tokens', 1, Number.MAX_SAFE_INTEGER),
+    maxTokens: fields.optionalInteger(body, 'max_output_tokens', 1, Number.MAX_SAFE_INTEGER),
     tokens: faults.tokens,
     shares: 1,
   });
@@ -54,32 +32,33 @@ export function answerResponses(request: MockRequest, context: MockContext): Moc
     text,
     usage: faults.usage === 'none' ? null : usageOf(promptTokens, text.tokens.length),
   };
-  if (!optionalBoolean(body, 'stream', false)) return jsonAnswer(finalResponse(draft));
+  if (!fields.optionalBoolean(body, 'stream', false)) return answerOf.json(finalResponse(draft));
   const failed = { type: 'error', code: 'server_error', param: null, sequence_number: 0 };
-  return streamAnswer(frames(draft, faults.chunk_tokens ?? 1), {
+  return answerOf.stream(frames(draft, faults.chunk_tokens ?? 1), {
     closing: '',
-    errorFrame: namedFrame('error', { ...failed, message: 'The mock provider failed in mid-stream.' }),
+    errorFrame: frameOf.named('error', { ...failed, message: 'The mock provider failed in mid-stream.' }),
   });
 }
 
 /** POST /responses/input_tokens: the input tokens of the same response, without its tools. */
 export function countInputTokens({ json }: MockRequest): MockAnswer {
   const { promptTokens } = readInput(json);
-  return jsonAnswer({ object: 'response.input_tokens', input_tokens: promptTokens });
+  return answerOf.json({ object: 'response.input_tokens', input_tokens: promptTokens });
 }
 
 function readInput(body: JsonObject): { said: string; promptTokens: number } {
-  const input = member(body, 'input');
-  if (input === undefined) throw missing('input');
-  const before = countTokens(optionalText(body, 'instructions') ?? '');
-  if (typeof input === 'string') return { said: input, promptTokens: before + countTokens(input) + 4 };
-  if (!Array.isArray(input)) throw wrongType('input', 'a string or an array', input);
+  const input = fields.member(body, 'input');
+  if (input === undefined) throw fields.missing('input');
+  const before = answerTexts.countTokens(fields.optionalText(body, 'instructions') ?? '');
+  if (typeof input === 'string')
+    return { said: input, promptTokens: before + answerTexts.countTokens(input) + 4 };
+  if (!Array.isArray(input)) throw fields.wrongType('input', 'a string or an array', input);
   let said = '';
   let promptTokens = before;
   for (const [index, item] of (input as readonly unknown[]).entries()) {
-    if (!isJsonObject(item)) throw wrongType(`input[${index}]`, 'an object', item);
-    const text = textOfContent(item['content'] ?? item['output']);
-    promptTokens += 4 + countTokens(text);
+    if (!isJsonObject(item)) throw fields.wrongType(`input[${index}]`, 'an object', item);
+    const text = fields.textOfContent(item['content'] ?? item['output']);
+    promptTokens += 4 + answerTexts.countTokens(text);
     if (item['role'] === 'user' || item['type'] === 'function_call_output') said = text;
   }
   return { said, promptTokens };
@@ -105,24 +84,24 @@ function response(draft: Draft, changing: object): object {
     background: false,
     error: null,
     incomplete_details: null,
-    instructions: member(body, 'instructions') ?? null,
-    max_output_tokens: member(body, 'max_output_tokens') ?? null,
+    instructions: fields.member(body, 'instructions') ?? null,
+    max_output_tokens: fields.member(body, 'max_output_tokens') ?? null,
     model: draft.model,
     output: [],
-    parallel_tool_calls: member(body, 'parallel_tool_calls') ?? true,
-    previous_response_id: member(body, 'previous_response_id') ?? null,
+    parallel_tool_calls: fields.member(body, 'parallel_tool_calls') ?? true,
+    previous_response_id: fields.member(body, 'previous_response_id') ?? null,
     reasoning: { effort: null, summary: null },
     service_tier: 'default',
-    store: member(body, 'store') ?? true,
-    temperature: member(body, 'temperature') ?? 1,
-    text: member(body, 'text') ?? { format: { type: 'text' } },
-    tool_choice: member(body, 'tool_choice') ?? 'auto',
-    tools: member(body, 'tools') ?? [],
-    top_p: member(body, 'top_p') ?? 1,
+    store: fields.member(body, 'store') ?? true,
+    temperature: fields.member(body, 'temperature') ?? 1,
+    text: fields.member(body, 'text') ?? { format: { type: 'text' } },
+    tool_choice: fields.member(body, 'tool_choice') ?? 'auto',
+    tools: fields.member(body, 'tools') ?? [],
+    top_p: fields.member(body, 'top_p') ?? 1,
     truncation: 'disabled',
     usage: null,
-    user: member(body, 'user') ?? null,
-    metadata: member(body, 'metadata') ?? {},
+    user: fields.member(body, 'user') ?? null,
+    metadata: fields.member(body, 'metadata') ?? {},
     ...changing,
   };
 }
@@ -155,7 +134,7 @@ function textPart(text: string): object {
 function* frames(draft: Draft, chunkTokens: number): Generator<string> {
   let number = 0;
   const event = (type: string, value: object) =>
-    namedFrame(type, { type, sequence_number: number++, ...value });
+    frameOf.named(type, { type, sequence_number: number++, ...value });
   const at = { item_id: draft.messageId, output_index: 0, content_index: 0 };
   const text = draft.text.tokens.join('');
   yield event('response.created', { response: response(draft, {}) });
@@ -169,7 +148,7 @@ function* frames(draft: Draft, chunkTokens: number): Generator<string> {
   };
   yield event('response.output_item.added', { output_index: 0, item: opened });
   yield event('response.content_part.added', { ...at, part: textPart('') });
-  for (const tokens of groupTokens(draft.text.tokens, chunkTokens)) {
+  for (const tokens of answerTexts.groupTokens(draft.text.tokens, chunkTokens)) {
     yield event('response.output_text.delta', { ...at, delta: tokens.join(''), logprobs: [] });
   }
   yield event('response.output_text.done', { ...at, text, logprobs: [] });

@@ -1,15 +1,5 @@
-import {
-  type JsonObject,
-  member,
-  missing,
-  optionalBoolean,
-  optionalInteger,
-  requiredModel,
-  textList,
-  textOfContent,
-  wrongType,
-} from '../../request.ts';
-import { invalid, countTokens } from '../../answer.ts';
+import { fields, type JsonObject } from '../../request.ts';
+import { answerTexts, invalid } from '../../answer.ts';
 import { isJsonObject } from '../../../../core/base/json.ts';
 
 const maxTools = 128;
@@ -35,9 +25,9 @@ interface ToolPlan {
 
 /** Reads tools and tool choice. `said` is the user's text; a function named in it is called. */
 function readTools(body: JsonObject, said: string): ToolPlan {
-  const legacy = member(body, 'tools') === undefined && member(body, 'functions') !== undefined;
+  const legacy = fields.member(body, 'tools') === undefined && fields.member(body, 'functions') !== undefined;
   const offered = legacy ? readFunctions(body) : readToolList(body);
-  const parallel = !legacy && optionalBoolean(body, 'parallel_tool_calls', true);
+  const parallel = !legacy && fields.optionalBoolean(body, 'parallel_tool_calls', true);
   const choice = readChoice(body, legacy, offered);
   const plan = { offered, parallel, legacy, forbidden: choice === 'none' || offered.length === 0 };
   if (plan.forbidden) return { ...plan, called: [] };
@@ -51,12 +41,12 @@ function readTools(body: JsonObject, said: string): ToolPlan {
 function readToolList(body: JsonObject): OfferedTool[] {
   const tools = readList(body, 'tools');
   return tools.flatMap((tool, index) => {
-    if (!isJsonObject(tool)) throw wrongType(`tools[${index}]`, 'an object', tool);
-    const type = member(tool, 'type');
-    if (type === undefined) throw missing(`tools[${index}].type`);
+    if (!isJsonObject(tool)) throw fields.wrongType(`tools[${index}]`, 'an object', tool);
+    const type = fields.member(tool, 'type');
+    if (type === undefined) throw fields.missing(`tools[${index}].type`);
     // Other kinds of tools (`custom` …) are accepted and never called.
     if (type !== 'function') return [];
-    return [readFunction(member(tool, 'function'), `tools[${index}].function`)];
+    return [readFunction(fields.member(tool, 'function'), `tools[${index}].function`)];
   });
 }
 
@@ -65,9 +55,9 @@ function readFunctions(body: JsonObject): OfferedTool[] {
 }
 
 function readList(body: JsonObject, name: string): readonly unknown[] {
-  const list = member(body, name);
+  const list = fields.member(body, name);
   if (list === undefined) return [];
-  if (!Array.isArray(list)) throw wrongType(name, 'an array', list);
+  if (!Array.isArray(list)) throw fields.wrongType(name, 'an array', list);
   if (list.length > maxTools) {
     throw invalid(name, `Invalid '${name}': at most ${maxTools} items, but got ${list.length} instead.`);
   }
@@ -75,13 +65,13 @@ function readList(body: JsonObject, name: string): readonly unknown[] {
 }
 
 function readFunction(value: unknown, place: string): OfferedTool {
-  if (!isJsonObject(value)) throw missing(place);
-  const name = member(value, 'name');
-  if (name === undefined) throw missing(`${place}.name`);
+  if (!isJsonObject(value)) throw fields.missing(place);
+  const name = fields.member(value, 'name');
+  if (name === undefined) throw fields.missing(`${place}.name`);
   if (typeof name !== 'string' || !/^[a-zA-Z0-9_.-]{1,64}$/.test(name)) {
     throw invalid(`${place}.name`, `Invalid '${place}.name': 1 to 64 letters, digits, '_', '-' or '.'.`);
   }
-  return { name, parameters: member(value, 'parameters') ?? { type: 'object', properties: {} } };
+  return { name, parameters: fields.member(value, 'parameters') ?? { type: 'object', properties: {} } };
 }
 
 function readChoice(
@@ -90,7 +80,7 @@ function readChoice(
   offered: readonly OfferedTool[],
 ): 'none' | 'auto' | 'required' | OfferedTool {
   const param = legacy ? 'function_call' : 'tool_choice';
-  const choice = member(body, param);
+  const choice = fields.member(body, param);
   if (choice === undefined) return 'auto';
   if (choice === 'none' || choice === 'auto') return choice;
   if (choice === 'required' && !legacy) {
@@ -107,8 +97,8 @@ function readChoice(
 }
 
 function nameIn(choice: JsonObject, legacy: boolean): string | undefined {
-  const holder = legacy ? choice : member(choice, 'function');
-  const name = isJsonObject(holder) ? member(holder, 'name') : undefined;
+  const holder = legacy ? choice : fields.member(choice, 'function');
+  const name = isJsonObject(holder) ? fields.member(holder, 'name') : undefined;
   return typeof name === 'string' ? name : undefined;
 }
 
@@ -145,24 +135,24 @@ export interface ChatRequest {
 
 /** Reads a chat body; throws a 400 that names the invalid parameter. */
 export function readChatRequest(body: JsonObject): ChatRequest {
-  const model = requiredModel(body);
+  const model = fields.requiredModel(body);
   const messages = readMessages(body);
-  const stream = optionalBoolean(body, 'stream', false);
+  const stream = fields.optionalBoolean(body, 'stream', false);
   const last = messages.at(-1);
   const fromTool = last !== undefined && (last['role'] === 'tool' || last['role'] === 'function');
   const speaking = fromTool ? last : messages.findLast((message) => message['role'] === 'user');
-  const said = textOfContent(speaking?.['content']);
+  const said = fields.textOfContent(speaking?.['content']);
   const tools = readTools(body, fromTool ? '' : said);
   return {
     model,
     said,
     saidBy: fromTool ? 'tool' : speaking === undefined ? 'none' : 'user',
     promptTokens: promptTokens(messages) + (tools.offered.length === 0 ? 0 : toolTokens(body)),
-    n: optionalInteger(body, 'n', 1, 128) ?? 1,
-    stop: textList(body, 'stop', 4),
+    n: fields.optionalInteger(body, 'n', 1, 128) ?? 1,
+    stop: fields.textList(body, 'stop', 4),
     maxTokens:
-      optionalInteger(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER) ??
-      optionalInteger(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER),
+      fields.optionalInteger(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER) ??
+      fields.optionalInteger(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER),
     stream,
     includeUsage: readIncludeUsage(body, stream),
     topLogprobs: readTopLogprobs(body),
@@ -172,15 +162,15 @@ export function readChatRequest(body: JsonObject): ChatRequest {
 }
 
 function readMessages(body: JsonObject): JsonObject[] {
-  const messages = member(body, 'messages');
-  if (messages === undefined) throw missing('messages');
-  if (!Array.isArray(messages)) throw wrongType('messages', 'an array', messages);
+  const messages = fields.member(body, 'messages');
+  if (messages === undefined) throw fields.missing('messages');
+  if (!Array.isArray(messages)) throw fields.wrongType('messages', 'an array', messages);
   if (messages.length === 0) {
     throw invalid('messages', "Invalid 'messages': empty array. Expected at least 1 message.", 'empty_array');
   }
   return messages.map((message: unknown, index) => {
-    if (!isJsonObject(message)) throw wrongType(`messages[${index}]`, 'an object', message);
-    const role = member(message, 'role');
+    if (!isJsonObject(message)) throw fields.wrongType(`messages[${index}]`, 'an object', message);
+    const role = fields.member(message, 'role');
     if (typeof role !== 'string' || !roles.includes(role)) {
       throw invalid(
         `messages[${index}].role`,
@@ -194,30 +184,31 @@ function readMessages(body: JsonObject): JsonObject[] {
 /** A message costs four tokens in addition to its text. */
 function promptTokens(messages: readonly JsonObject[]): number {
   let tokens = 3;
-  for (const message of messages) tokens += 4 + countTokens(textOfContent(message['content']));
+  for (const message of messages)
+    tokens += 4 + answerTexts.countTokens(fields.textOfContent(message['content']));
   return tokens;
 }
 
 function toolTokens(body: JsonObject): number {
-  return countTokens(JSON.stringify(body['tools'] ?? body['functions']));
+  return answerTexts.countTokens(JSON.stringify(body['tools'] ?? body['functions']));
 }
 
 function readIncludeUsage(body: JsonObject, stream: boolean): boolean {
-  const options = member(body, 'stream_options');
+  const options = fields.member(body, 'stream_options');
   if (options === undefined) return false;
-  if (!isJsonObject(options)) throw wrongType('stream_options', 'an object', options);
+  if (!isJsonObject(options)) throw fields.wrongType('stream_options', 'an object', options);
   if (!stream) {
     throw invalid(
       'stream_options',
       "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
     );
   }
-  return optionalBoolean(options, 'include_usage', false);
+  return fields.optionalBoolean(options, 'include_usage', false);
 }
 
 function readTopLogprobs(body: JsonObject): number | undefined {
-  const wanted = optionalBoolean(body, 'logprobs', false);
-  const top = optionalInteger(body, 'top_logprobs', 0, 20);
+  const wanted = fields.optionalBoolean(body, 'logprobs', false);
+  const top = fields.optionalInteger(body, 'top_logprobs', 0, 20);
   if (top !== undefined && !wanted) {
     throw invalid('top_logprobs', "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled.");
   }
@@ -225,10 +216,10 @@ function readTopLogprobs(body: JsonObject): number | undefined {
 }
 
 function readFormat(body: JsonObject): AnswerFormat {
-  const format = member(body, 'response_format');
+  const format = fields.member(body, 'response_format');
   if (format === undefined) return { type: 'text' };
-  if (!isJsonObject(format)) throw wrongType('response_format', 'an object', format);
-  const type = member(format, 'type');
+  if (!isJsonObject(format)) throw fields.wrongType('response_format', 'an object', format);
+  const type = fields.member(format, 'type');
   if (type === 'text' || type === 'json_object') return { type };
   if (type !== 'json_schema') {
     throw invalid(
@@ -236,8 +227,9 @@ function readFormat(body: JsonObject): AnswerFormat {
       "Invalid 'response_format.type': expected text, json_object or json_schema.",
     );
   }
-  const described = member(format, 'json_schema');
-  if (!isJsonObject(described)) throw missing('response_format.json_schema');
-  if (typeof member(described, 'name') !== 'string') throw missing('response_format.json_schema.name');
-  return { type, schema: member(described, 'schema') ?? {} };
+  const described = fields.member(format, 'json_schema');
+  if (!isJsonObject(described)) throw fields.missing('response_format.json_schema');
+  if (typeof fields.member(described, 'name') !== 'string')
+    throw fields.missing('response_format.json_schema.name');
+  return { type, schema: fields.member(described, 'schema') ?? {} };
 }

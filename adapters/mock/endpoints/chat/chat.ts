@@ -1,17 +1,11 @@
 import {
-  dataFrame,
-  jsonAnswer,
+  answerOf,
+  answerTexts,
+  errorOf,
+  frameOf,
+  maxAnswerTokens,
   type MockAnswer,
   MockProblem,
-  openaiError,
-  streamAnswer,
-  maxAnswerTokens,
-  countTokens,
-  cutTokens,
-  groupTokens,
-  limitText,
-  mockSentence,
-  quote,
 } from '../../answer.ts';
 import type { MockContext, MockRequest, Faults } from '../../request.ts';
 import { type ChatRequest, type OfferedTool, readChatRequest } from './chat-request.ts';
@@ -31,7 +25,7 @@ const midStream = new MockProblem(500, 'The mock provider failed in mid-stream, 
 /** End and error frames of OpenAI's chunk streams. */
 export const chunkEnding = {
   closing: 'data: [DONE]\n\n',
-  errorFrame: dataFrame(openaiError(midStream)),
+  errorFrame: frameOf.data(errorOf.openai(midStream)),
 } as const;
 
 /** POST /chat/completions. */
@@ -44,9 +38,9 @@ export function answerChat(request: MockRequest, context: MockContext): MockAnsw
     created: context.nowSeconds(),
     model: chat.model,
   };
-  if (!chat.stream) return jsonAnswer(whole(envelope, chat, choices, usage));
+  if (!chat.stream) return answerOf.json(whole(envelope, chat, choices, usage));
   const steps = interleaved(choices.map((choice) => choiceSteps(choice, chat, request.faults.chunk_tokens)));
-  return streamAnswer(frames(envelope, chat, steps, usage), chunkEnding);
+  return answerOf.stream(frames(envelope, chat, steps, usage), chunkEnding);
 }
 
 function whole(
@@ -98,9 +92,9 @@ function* frames(
   };
   const withUsage = chat.includeUsage && usage !== undefined;
   for (const step of steps) {
-    yield dataFrame(withUsage ? { ...base, choices: [step], usage: null } : { ...base, choices: [step] });
+    yield frameOf.data(withUsage ? { ...base, choices: [step], usage: null } : { ...base, choices: [step] });
   }
-  if (withUsage) yield dataFrame({ ...base, choices: [], usage });
+  if (withUsage) yield frameOf.data({ ...base, choices: [], usage });
 }
 
 /** One step of each in turn, until all are exhausted. */
@@ -151,7 +145,7 @@ function planChoices(request: ChatRequest, faults: Faults, newId: NewId): Choice
       tokens: request.format.type === 'text' ? faults.tokens : undefined,
       shares: request.n,
     };
-    const { tokens, finish } = limitText(contentOf(request, index), limits);
+    const { tokens, finish } = answerTexts.limit(contentOf(request, index), limits);
     return { index, kind: 'text', tokens, calls: [], finish };
   });
 }
@@ -161,7 +155,7 @@ function completionTokens(choices: readonly Choice[]): number {
   let count = 0;
   for (const choice of choices) {
     count += choice.tokens.length;
-    for (const call of choice.calls) count += call.argumentTokens.length + countTokens(call.name);
+    for (const call of choice.calls) count += call.argumentTokens.length + answerTexts.countTokens(call.name);
   }
   return count;
 }
@@ -178,8 +172,8 @@ function plannedCalls(request: ChatRequest, faults: Faults): PlannedCall[] {
   const calls: PlannedCall[] = [];
   let left = Math.floor(maxAnswerTokens / request.n);
   for (const { name, parameters } of tools) {
-    const argumentTokens = cutTokens(JSON.stringify(sampleOf(parameters)));
-    left -= argumentTokens.length + countTokens(name);
+    const argumentTokens = answerTexts.cutTokens(JSON.stringify(sampleOf(parameters)));
+    left -= argumentTokens.length + answerTexts.countTokens(name);
     if (left >= 0) calls.push({ name, argumentTokens });
     else if (calls.length === 0) return [{ name, argumentTokens: ['{}'] }];
   }
@@ -198,15 +192,15 @@ function toolChoice(
 }
 
 function refusal(index: number): Choice {
-  const tokens = cutTokens('I cannot help with that: the mock provider was asked to refuse.');
+  const tokens = answerTexts.cutTokens('I cannot help with that: the mock provider was asked to refuse.');
   return { index, kind: 'refusal', tokens, calls: [], finish: 'stop' };
 }
 
 function contentOf(request: ChatRequest, index: number): string {
   const { format } = request;
-  if (format.type === 'text') return mockSentence(request.saidBy, request.said, index);
+  if (format.type === 'text') return answerTexts.sentence(request.saidBy, request.said, index);
   if (format.type === 'json_schema') return JSON.stringify(sampleOf(format.schema));
-  return JSON.stringify({ provider: 'mock', said: quote(request.said), choice: index });
+  return JSON.stringify({ provider: 'mock', said: answerTexts.quote(request.said), choice: index });
 }
 
 /** The `choices` entry of one chunk. */
@@ -232,7 +226,7 @@ function* choiceSteps(
   });
   const content = choice.kind === 'text' ? '' : null;
   yield step({ role: 'assistant', content, refusal: null });
-  for (const tokens of groupTokens(choice.tokens, size)) {
+  for (const tokens of answerTexts.groupTokens(choice.tokens, size)) {
     const text = tokens.join('');
     const delta = choice.kind === 'refusal' ? { refusal: text } : { content: text };
     yield step(delta, choiceLogprobs(choice.kind, tokens, chat.topLogprobs));
@@ -249,7 +243,7 @@ function* callDeltas(call: ToolCall, index: number, size: number, legacy: boolea
     const opened = { name: call.name, arguments: '' };
     yield { tool_calls: [{ index, id: call.id, type: 'function', function: opened }] };
   }
-  for (const tokens of groupTokens(call.argumentTokens, size)) {
+  for (const tokens of answerTexts.groupTokens(call.argumentTokens, size)) {
     const piece = { arguments: tokens.join('') };
     yield legacy ? { function_call: piece } : { tool_calls: [{ index, function: piece }] };
   }

@@ -11,7 +11,7 @@ import {
 import { loadConfig } from './core/config/load-config.ts';
 import { systemClock as clock } from './core/ports/clock.ts';
 import { configFile } from './main/config-file.ts';
-import { writePrivately } from './storage/embedded/own-folder.ts';
+import { privateFolders } from './storage/embedded/own-folder.ts';
 
 const env = process.env;
 
@@ -101,6 +101,6 @@ function help({ topic, problem }: Extract<Command, { name: 'help' }>): number {
 // A reader of the output may leave (`weir start 2>&1 | head`). The process continues; reporting the error to the closed
 // output would raise the next one, without end.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
-writePrivately();
+privateFolders.writePrivately();
 const code = await run(readArguments(process.argv.slice(2), env));
 if (code !== undefined) process.exitCode = code;

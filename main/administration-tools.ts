@@ -4,10 +4,10 @@ import path from 'node:path';
 import type { AdministrationTools } from '../core/administration/cli/administration-command.ts';
 import { chainStart } from '../storage/postgres/stored-records.ts';
 import { type ToolParts, useConfiguration } from './command-tools.ts';
-import { embeddedFolder, openResources } from './open-resources.ts';
+import { openResources, resourcePlaces } from './open-resources.ts';
 import { keyVariables } from './open-secret-box.ts';
 import { DataFolderInUse, lockData } from '../storage/embedded/data-lock.ts';
-import { verifyChain } from '../storage/postgres/audit-store.ts';
+import { auditStore } from '../storage/postgres/audit-store.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import {
   type KeyVariables,
@@ -88,7 +88,7 @@ export function administrationTools(
   let locked = false;
   const tools: AdministrationTools = {
     chainStart,
-    verifyChain,
+    verifyChain: auditStore.verifyChain,
     clock,
     print,
     complain,
@@ -98,7 +98,7 @@ export function administrationTools(
         // A server accepts several processes, the embedded engine one.
         const { url } = config.storage.resources;
         if (url.startsWith('pglite:')) {
-          const store = embeddedFolder(url, data);
+          const store = resourcePlaces.embeddedFolder(url, data);
           if (!mayBeNew && !existsSync(store))
             throw new Error(`There is no store at ${store}. Name its data folder (--data, WEIR_DATA).`);
           const lock = await lockData(data, { clock });

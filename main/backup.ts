@@ -21,19 +21,14 @@ import {
 } from '../core/administration/transfer/backup-file.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { checkWritable } from '../storage/embedded/disk-fault.ts';
-import { ownFolder } from '../storage/embedded/own-folder.ts';
-import {
-  readSnapshot,
-  requireEmpty,
-  SnapshotTooLong,
-  writeSnapshot,
-} from '../storage/postgres/backup-rows.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
+import { snapshots, SnapshotTooLong } from '../storage/postgres/backup-rows.ts';
 import { readMigrations, type Migration } from '../storage/postgres/migrate.ts';
 import { clientSettings, openDatabase, type EmbeddedPlace } from '../storage/postgres/open-database.ts';
 import { postgresPlace, type PostgresPlace } from '../storage/postgres/postgres-address.ts';
 import { keyFileName } from '../storage/secrets/key-file.ts';
 import { configFile } from './config-file.ts';
-import { embeddedFolder, openEmbedded, requireStore, storePlace } from './open-resources.ts';
+import { resourcePlaces } from './open-resources.ts';
 
 const sealedFiles = ['identity.json', keyFileName] as const;
 /**
@@ -86,7 +81,7 @@ interface Work {
 async function backup(out: string, work: Work): Promise<void> {
   const passphrase = await readPassphrase();
   const files = await filesOf(work.data);
-  const { place, isShared } = await storePlace(work);
+  const { place, isShared } = await resourcePlaces.storePlace(work);
   const client = await connect(place, work.opened);
   const temporary = `${out}.${process.pid}.tmp`;
   const began = clock.monotonic();
@@ -94,7 +89,7 @@ async function backup(out: string, work: Work): Promise<void> {
   try {
     const handle = await open(temporary, 'w', 0o600);
     try {
-      await readSnapshot(
+      await snapshots.read(
         client,
         async (snapshot) => {
           const about = {
@@ -165,23 +160,23 @@ async function connect(place: Place, opened: UndoStack): Promise<pg.Client> {
 async function restore(file: string, work: Work): Promise<void> {
   const { config, data, log, opened } = work;
   const { url } = config.storage.resources;
-  requireStore(url);
+  resourcePlaces.requireStore(url);
   await requireEmptyFolder(data);
   if (!existsSync(file)) throw new Error(`There is no file ${file}.`);
   const { head, files, rows } = await verifyBackup(file, await readPassphrase());
   const migrations = migrationsFor(file, head, await readMigrations());
   const isNew = !existsSync(data);
-  await ownFolder(data);
+  await privateFolders.own(data);
   await checkWritable(data);
   try {
     const place = url.startsWith('pglite:')
-      ? await openEmbedded(embeddedFolder(url, data), work)
+      ? await resourcePlaces.openEmbedded(resourcePlaces.embeddedFolder(url, data), work)
       : await postgresPlace(config.storage.resources, path.dirname(work.file));
     const database = await openDatabase({ place, log, clock, migrations });
     await database.close();
     const client = await connect(place, opened);
-    await requireEmpty(client);
-    const written = await writeSnapshot(client, backupLines(file));
+    await snapshots.requireEmpty(client);
+    const written = await snapshots.write(client, backupLines(file));
     if (written !== rows) throw new Error(`${file} was changed while it was read: take another copy`);
     for (const name of sealedFiles) {
       const text = files[name];

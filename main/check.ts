@@ -6,7 +6,7 @@ import { watchFiles } from '../core/config/watch.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { checkPlugins, prepareGeneration } from '../core/lifecycle/prepare.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
-import { folderFault } from '../storage/embedded/own-folder.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import { reportProblems } from './config-file.ts';
 import { serverOptions } from '../storage/clickhouse/open-server.ts';
@@ -88,7 +88,7 @@ async function codeOf(
       return 1;
     }
   }
-  const unusable = await folderFault(path.resolve(data));
+  const unusable = await privateFolders.fault(path.resolve(data));
   if (unusable !== undefined) {
     console.error(`${data}: ${unusable}`);
     return 1;

@@ -21,7 +21,7 @@ import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { isServer } from './open-analytics.ts';
 import { type CommandPlace, type ToolParts, untilInterrupted, useAnalytics } from './command-tools.ts';
-import { ledgerLagMs, openOwnLedger, uncountedPipelines } from './open-budgets.ts';
+import { ledgers } from './open-budgets.ts';
 import { openResources } from './open-resources.ts';
 
 /** The tools of the commands about costs. */
@@ -44,15 +44,17 @@ export function costTools(parts: ToolParts): CostTools {
         const database = await openResources({ ...at, data, clock });
         const resources = database && createResources({ database, clock, log: at.log });
         const ledger =
-          database === undefined ? await openOwnLedger({ ...at, data, opened }) : createUsageLedger(database);
+          database === undefined
+            ? await ledgers.openOwn({ ...at, data, opened })
+            : createUsageLedger(database);
         if (ledger === undefined)
           throw new Error(
             'Redis alone keeps what is used of usage limits: there is nothing to compare. Name a store in storage.resources.',
           );
         const endedBy = clock.now();
-        if (ledger.isShared) await new Promise<void>((resolve) => clock.after(ledgerLagMs, resolve));
+        if (ledger.isShared) await new Promise<void>((resolve) => clock.after(ledgers.lagMs, resolve));
         const { rows } = await ledger.exchange([], '');
-        const leavesOutKeys = uncountedPipelines(configuration);
+        const leavesOutKeys = ledgers.uncountedPipelines(configuration);
         return compareBudgets({
           ledger,
           rows,

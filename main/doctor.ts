@@ -15,12 +15,12 @@ import { messageOf } from '../core/errors/gateway-error.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import { connectClickHouse } from '../storage/clickhouse/create-analytics.ts';
 import { serverOptions } from '../storage/clickhouse/open-server.ts';
-import { checkVersion, explainStart as explainAnalytics } from '../storage/clickhouse/store-errors.ts';
+import { analyticsErrors } from '../storage/clickhouse/store-errors.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { diskFault } from '../storage/embedded/disk-fault.ts';
-import { folderFault } from '../storage/embedded/own-folder.ts';
-import { diskUnder } from '../storage/journal/disk-room.ts';
-import { explainStart as explainResources } from '../storage/postgres/database.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
+import { diskRoom } from '../storage/journal/disk-room.ts';
+import { databaseErrors } from '../storage/postgres/database.ts';
 import { clientSettings } from '../storage/postgres/open-database.ts';
 import { postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { openRedis } from '../storage/redis/open-redis.ts';
@@ -161,7 +161,7 @@ async function dataFolder(data: string): Promise<Finding> {
   const name = 'data folder';
   const shown = path.relative('', data) || data;
   const exists = existsSync(data);
-  const fault = (await folderFault(data)) ?? (exists ? await diskFault(data) : undefined);
+  const fault = (await privateFolders.fault(data)) ?? (exists ? await diskFault(data) : undefined);
   if (fault !== undefined) return bad(name, fault, 'name another folder (--data, WEIR_DATA)');
   if (!exists) return ok(name, `${shown} will be made by the first start`);
   const holder = await dataFolderHolder(data);
@@ -171,7 +171,7 @@ async function dataFolder(data: string): Promise<Finding> {
 }
 
 async function disk(data: string): Promise<Finding> {
-  const { free } = await diskUnder(data);
+  const { free } = await diskRoom.under(data);
   const says = `${Math.floor(free / mebibyte)} MiB are free for ${path.relative('', data) || data}`;
   if (free >= littleDisk) return ok('disk', says);
   return warn('disk', says, 'free some, or set retention and storage.journal to less');
@@ -216,13 +216,13 @@ async function analytics({ storage }: GatewayConfig, folder: string): Promise<Fi
         format: 'JSONEachRow',
       });
       const [row] = await answer.json<{ version: string; now: string }>();
-      checkVersion(row?.version ?? '', place);
+      analyticsErrors.checkVersion(row?.version ?? '', place);
       return withClock(ok(name, `ClickHouse ${row?.version ?? ''}`), Number(row?.now), asked);
     } finally {
       await client.close();
     }
   } catch (error) {
-    const { reason, remedy } = explainAnalytics(error, 'connect', place);
+    const { reason, remedy } = analyticsErrors.explainStart(error, 'connect', place);
     return bad(name, `the analytics store at ${url} cannot be used: ${reason}`, remedy);
   }
 }
@@ -263,7 +263,7 @@ async function resources({ storage }: GatewayConfig, folder: string): Promise<Fi
       await client.end().catch(() => undefined);
     }
   } catch (error) {
-    const { reason, remedy } = explainResources(label, error);
+    const { reason, remedy } = databaseErrors.explainStart(label, error);
     return bad(name, `the resources store (${label}) cannot be opened: ${reason}`, remedy);
   }
 }

@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { JournalTools } from '../core/administration/cli/journal-command.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
-import { boundForDisk, diskUnder } from '../storage/journal/disk-room.ts';
-import { readInventory, verifyJournal } from '../storage/journal/inventory.ts';
+import { diskRoom } from '../storage/journal/disk-room.ts';
+import { journalFiles } from '../storage/journal/inventory.ts';
 import { quarantineSources, replayRows } from '../storage/journal/replay.ts';
-import { readStatus, statusFile } from '../storage/journal/status-file.ts';
+import { journalStatus } from '../storage/journal/status-file.ts';
 import { workerFolders } from './workers/worker-journals.ts';
 import { type ToolParts, useAnalytics } from './command-tools.ts';
 
@@ -16,9 +16,9 @@ export function journalTools(parts: ToolParts): JournalTools {
   return {
     workerFolders: async (data) =>
       (await workerFolders(data)).filter((folder) => existsSync(path.join(folder, 'journal'))),
-    inventory: readInventory,
-    told: (data) => readStatus(statusFile(data)),
-    verify: verifyJournal,
+    inventory: journalFiles.readInventory,
+    told: (data) => journalStatus.read(journalStatus.file(data)),
+    verify: journalFiles.verify,
     quarantine: quarantineSources,
     replay: (options) => replayRows({ ...options, clock }),
     holder: async (data) => (await dataFolderHolder(data))?.pid,
@@ -29,7 +29,8 @@ export function journalTools(parts: ToolParts): JournalTools {
         const { analytics: store, journal } = config.storage;
         return use({
           analytics: store.url === 'none:' ? undefined : analytics,
-          maxBytes: journal.max_bytes ?? boundForDisk(await diskUnder(data), 0, journal.min_free_bytes),
+          maxBytes:
+            journal.max_bytes ?? diskRoom.boundFor(await diskRoom.under(data), 0, journal.min_free_bytes),
         });
       }),
   };

@@ -13,7 +13,7 @@ import { AnalyticsStartError } from '../storage/clickhouse/store-errors.ts';
 import { openWhenReachable } from '../storage/clickhouse/waiting-analytics.ts';
 import { gateQueries } from '../storage/clickhouse/query-gate.ts';
 import { openServer, type StoreRules } from '../storage/clickhouse/open-server.ts';
-import { closeToOthers } from '../storage/embedded/own-folder.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
 import { memoryBudget } from '../storage/embedded/memory-budget.ts';
 import {
   CannotOpenFolder,
@@ -152,7 +152,7 @@ export async function startEngine({
 }: Pick<AnalyticsOptions, 'config' | 'data' | 'log' | 'clock'>): Promise<EmbeddedChdb> {
   const { url, max_memory_bytes: memoryBytes } = config.storage.analytics;
   const directory = engineFolder({ config, data });
-  if (url !== 'chdb:') await closeToOthers(directory, log);
+  if (url !== 'chdb:') await privateFolders.closeToOthers(directory, log);
   return startChdb({
     directory,
     log,

@@ -20,7 +20,11 @@ import { createBudgets } from '../storage/memory/budgets.ts';
 import { openUsageFile } from '../storage/memory/usage-file.ts';
 
 /** By then, other gateways have reported earlier counts to the ledger. */
-export const ledgerLagMs = 3000;
+const ledgerLagMs = 3000;
+
+/** Ledgers of usage. */
+export const ledgers = { openOwn: openOwnLedger, lagMs: ledgerLagMs, uncountedPipelines };
+
 /** Rows of the previous run may wait in the journal while the store is unavailable. */
 const drainMs = 60_000;
 const maxLogged = 100;
@@ -117,7 +121,7 @@ export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeo
 }
 
 /** Location of usage counts without a relational store: in the data folder, unless gateways share them on a server. */
-export async function openOwnLedger({
+async function openOwnLedger({
   config,
   data,
   log,
@@ -132,7 +136,7 @@ export async function openOwnLedger({
 }
 
 /** Reason why rows do not show the use of keys; undefined when they do. */
-export function uncountedPipelines({ pipelines }: Pick<GatewayConfig, 'pipelines'>): string | undefined {
+function uncountedPipelines({ pipelines }: Pick<GatewayConfig, 'pipelines'>): string | undefined {
   for (const { name, plugins } of pipelines) {
     const has = (plugin: string): boolean => plugins.some(({ use }) => use === plugin);
     if (has('logger') && has('provider') && !has('policies'))

@@ -6,13 +6,16 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
 import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
-import { closeToOthers } from '../storage/embedded/own-folder.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
 import { startPglite, type EmbeddedPglite } from '../storage/embedded/start-pglite.ts';
 import type { Database } from '../storage/postgres/database.ts';
 import { type EmbeddedPlace, openDatabase } from '../storage/postgres/open-database.ts';
 import { type PostgresPlace, postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { startVacuum } from '../storage/postgres/vacuum.ts';
 import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.ts';
+
+/** Where the records are. */
+export const resourcePlaces = { embeddedFolder, storePlace, openEmbedded, requireStore };
 
 /** Replicas that start for the first time at the same moment migrate the schema one after the other. */
 const newFolderPatienceMs = 60_000;
@@ -51,7 +54,7 @@ export async function openResources(options: ResourcesOptions): Promise<Database
   if (settings.url === 'none:') return undefined;
   if (settings.url.startsWith('pglite:')) {
     const directory = embeddedFolder(settings.url, data);
-    if (directory !== embeddedFolder('pglite:', data)) await closeToOthers(directory, log);
+    if (directory !== embeddedFolder('pglite:', data)) await privateFolders.closeToOthers(directory, log);
     const startTimeoutMs = config.storage.engine_start_ms;
     const engine = await startPglite({ directory, log, clock, startTimeoutMs });
     opened.push(() => engine.close());
@@ -70,7 +73,7 @@ export async function openResources(options: ResourcesOptions): Promise<Database
 }
 
 /** The folder of the embedded store for a URL such as `pglite:` or `pglite:DIR`. */
-export function embeddedFolder(url: string, data: string): string {
+function embeddedFolder(url: string, data: string): string {
   const named = url.slice('pglite:'.length);
   return named === '' ? path.join(data, 'resources') : path.resolve(named);
 }
@@ -88,7 +91,7 @@ type StoreWork = Pick<ResourcesOptions, 'config' | 'file' | 'data' | 'log' | 'cl
  * shared when a gateway uses the same session. Throws one sentence with the remedy when there is none, or when it cannot be
  * reached.
  */
-export async function storePlace(
+async function storePlace(
   work: StoreWork,
 ): Promise<{ readonly place: PostgresPlace | EmbeddedPlace; readonly isShared: boolean }> {
   const { config, file, data } = work;
@@ -110,7 +113,7 @@ export async function storePlace(
 }
 
 /** Locks the data folder, and starts the embedded engine on its store; both end with `opened`. */
-export async function openEmbedded(
+async function openEmbedded(
   directory: string,
   { data, log, clock, opened }: Omit<StoreWork, 'config' | 'file'>,
 ): Promise<EmbeddedPlace> {
@@ -122,7 +125,7 @@ export async function openEmbedded(
 }
 
 /** Throws when the URL names no store. */
-export function requireStore(url: string): void {
+function requireStore(url: string): void {
   if (url === 'none:')
     throw new Error('There is no store: storage.resources.url is "none:". Name one there.');
 }

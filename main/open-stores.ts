@@ -28,7 +28,7 @@ import type { SecretBox } from '../core/ports/secret-managers.ts';
 import { keepSnapshots } from '../storage/identity/directory-snapshot.ts';
 import type { Identity, JoinedIds } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
-import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
+import { journalStatus } from '../storage/journal/status-file.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../storage/memory/limiter.ts';
@@ -41,7 +41,7 @@ import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import type { Jobs } from '../core/ports/jobs.ts';
 import { type OpenedAlerts, openJobs } from './open-jobs.ts';
 import { openAnalytics } from './open-analytics.ts';
-import { openBudgets, openOwnLedger } from './open-budgets.ts';
+import { ledgers, openBudgets } from './open-budgets.ts';
 import { openResources } from './open-resources.ts';
 import { sql } from 'drizzle-orm';
 import { ensureDefaultRecords } from '../core/administration/directory/default-records.ts';
@@ -130,7 +130,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const journal = await openLogRows(options, analytics, {
     directory: path.join(data, 'journal'),
     shares: 1 + (options.workers ?? 0),
-    status: statusFile(data),
+    status: journalStatus.file(data),
   });
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
   const { identity, resources, stored, owned, directory, fileRecords, following, ledger } = administration;
@@ -253,7 +253,8 @@ export async function openLogRows(
     minFreeBytes,
     maxAgeMs: maxAgeHours * 3_600_000,
   });
-  const tellLast = status === undefined ? undefined : keepStatus({ file: status, journal, clock, log });
+  const tellLast =
+    status === undefined ? undefined : journalStatus.keep({ file: status, journal, clock, log });
   opened.push(async () => {
     await journal.close(5000);
     await tellLast?.();
@@ -299,7 +300,7 @@ async function openAdministration(
       directory,
       fileRecords,
       following: undefined,
-      ledger: await openOwnLedger(options),
+      ledger: await ledgers.openOwn(options),
     };
   }
   const { store } = opening;

@@ -16,14 +16,14 @@ import type { Directory } from '../core/ports/directory.ts';
 import type { JournalTable } from '../core/ports/journal.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { readStoredIds } from '../storage/identity/open-identity.ts';
-import { ifPresent, standingSegments } from '../storage/journal/inventory.ts';
-import { linesOf, readRow } from '../storage/journal/recover.ts';
+import { journalFiles } from '../storage/journal/inventory.ts';
+import { segmentRows } from '../storage/journal/recover.ts';
 import { openDatabase } from '../storage/postgres/open-database.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { type ToolParts, useAnalytics } from './command-tools.ts';
 import { askGateway, type GatewayAddress, gatewayAddress } from './ask-gateway.ts';
 import { isServer } from './open-analytics.ts';
-import { storePlace } from './open-resources.ts';
+import { resourcePlaces } from './open-resources.ts';
 import { keysOf, openReplay, type ReplayPlace } from './replay-gateway.ts';
 import { workerFolders } from './workers/worker-journals.ts';
 
@@ -129,7 +129,7 @@ const storePatienceMs = 5000;
 async function savedRecords(
   requests: readonly RecordedRequest[],
   url: string | undefined,
-  work: Omit<Parameters<typeof storePlace>[0], 'log' | 'opened'>,
+  work: Omit<Parameters<typeof resourcePlaces.storePlace>[0], 'log' | 'opened'>,
 ): Promise<SavedRecords> {
   const { config, data, clock } = work;
   const organisations = new Set(
@@ -146,7 +146,7 @@ async function savedRecords(
   const log = createLog({ level: 'error', format: 'text', write: () => undefined, clock });
   const own = new UndoStack({ clock, timeoutMs: 20_000, onError: () => undefined });
   try {
-    const { place: at } = await storePlace({ ...work, log, opened: own });
+    const { place: at } = await resourcePlaces.storePlace({ ...work, log, opened: own });
     const options = { place: at, log, clock, patienceMs: storePatienceMs, onlyReads: true };
     const database = await openDatabase(options);
     own.push(() => database.close());
@@ -255,11 +255,11 @@ async function eachRow(
   for (const home of [data, ...(existsSync(data) ? await workerFolders(data) : [])]) {
     const folder = path.join(home, 'journal');
     if (!existsSync(folder)) continue;
-    for (const { name, path: file, from, end } of await standingSegments(folder)) {
+    for (const { name, path: file, from, end } of await journalFiles.standing(folder)) {
       if (name.table !== table) continue;
-      await ifPresent(async () => {
-        for await (const line of linesOf(file, from, end)) {
-          const row = readRow(line);
+      await journalFiles.ifPresent(async () => {
+        for await (const line of segmentRows.lines(file, from, end)) {
+          const row = segmentRows.read(line);
           if ('value' in row) use(row.value);
         }
       });

@@ -26,7 +26,7 @@ import { type Journal, shedReasons } from '../core/ports/journal.ts';
 import type { Prices } from '../core/ports/prices.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { Transport, UpstreamHandler, UpstreamRequest } from '../core/ports/transport.ts';
-import { ownFolder } from '../storage/embedded/own-folder.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
 import { type Identity, openIdentity } from '../storage/identity/open-identity.ts';
 import { assembleGateway, type Replay } from './assemble.ts';
 import { openSecrets } from './open-secret-box.ts';
@@ -70,7 +70,7 @@ export async function openReplay(options: ReplayOptions): Promise<Side | readonl
   const home = await mkdtemp(path.join(tmpdir(), 'weir-plan-'));
   opened.push(() => rm(home, { recursive: true, force: true, maxRetries: 5 }));
   const data = path.join(home, 'data');
-  await ownFolder(data);
+  await privateFolders.own(data);
   const keyPrefix = config.security.key_prefix;
   const opening = await openIdentity(data, { presetKey: undefined, ownerEmail: undefined, keyPrefix });
   const identity = await identityAt(opening, options);

@@ -15,7 +15,7 @@ import type { Log } from '../core/ports/log.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { checkWritable } from '../storage/embedded/disk-fault.ts';
-import { closeToOthers, ownFolder } from '../storage/embedded/own-folder.ts';
+import { privateFolders } from '../storage/embedded/own-folder.ts';
 import { openIdentity } from '../storage/identity/open-identity.ts';
 import { configFileOfStart, reportProblems } from './config-file.ts';
 import { keepSchema } from './print-schema.ts';
@@ -71,11 +71,11 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
   const { config, log, opened } = beginning;
   const features = readFeatures(env, config.retention);
   const data = path.resolve(command.data);
-  await ownFolder(data);
+  await privateFolders.own(data);
   await checkWritable(data);
   const lock = await lockData(data, { clock, log, onLost: endAtOnce(log) });
   opened.push(() => lock.release());
-  await closeToOthers(data, log);
+  await privateFolders.closeToOthers(data, log);
   const metrics = createMetrics();
   const identity = await openIdentity(data, {
     presetKey: env['WEIR_ADMIN_KEY'],

@@ -11,7 +11,7 @@ import {
 import type { DescribedPlugin } from '../core/config/json-schema.ts';
 import { ReservedOptionsSchema } from '../core/config/plugin-entries.ts';
 import { GatewayConfigSchema } from '../core/config/schema.ts';
-import { cell, optionsTable, rows, table } from '../main/plugin-command/plugin-reference.ts';
+import { references } from '../main/plugin-command/plugin-reference.ts';
 import { builtInPlugins } from '../plugins/index.ts';
 
 const target = fileURLToPath(new URL('../docs/config-reference.md', import.meta.url));
@@ -54,7 +54,7 @@ export async function configReference(plugins: readonly DescribedPlugin[]): Prom
     introduction,
     ...sections,
     '## Plugins',
-    `Every plugin takes these options beside its own:\n\n${optionsTable(schemaObject(ReservedOptionsSchema))}`,
+    `Every plugin takes these options beside its own:\n\n${references.optionsTable(schemaObject(ReservedOptionsSchema))}`,
     ...plugins.map(pluginText),
   ].join('\n\n');
   return format(text, { ...(await resolveConfig(target)), parser: 'markdown' });
@@ -62,13 +62,17 @@ export async function configReference(plugins: readonly DescribedPlugin[]): Prom
 
 function sectionText(name: string, schema: SchemaObject): string {
   const description = typeof schema.description === 'string' ? schema.description : '';
-  const members = rows(schema, name, schema);
-  const own = members.length === 0 ? `Expected: ${cell(describeSchema(schema, schema))}.` : table(members);
+  const members = references.rows(schema, name, schema);
+  const own =
+    members.length === 0
+      ? `Expected: ${references.cell(describeSchema(schema, schema))}.`
+      : references.table(members);
   return [description, own].filter((part) => part !== '').join('\n\n');
 }
 
 function pluginText({ name, description, schema }: DescribedPlugin): string {
-  const options = schema === undefined ? 'It has no options of its own.' : optionsTable(schemaObject(schema));
+  const options =
+    schema === undefined ? 'It has no options of its own.' : references.optionsTable(schemaObject(schema));
   return [`### \`${name}\``, description ?? '', options].filter((part) => part !== '').join('\n\n');
 }
 

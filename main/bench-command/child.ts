@@ -1,6 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { childArguments } from '../../storage/embedded/supervised-child.ts';
 
+/** Starts processes to measure. */
+export const children = { launch, launchSelf, announced };
+
 /** A process of the bench, in a process group of its own. */
 export interface Child {
   readonly pid: number;
@@ -26,7 +29,7 @@ interface LaunchOptions {
 }
 
 /** Starts a process. A program that cannot be run ends at once. */
-export function launch({ program, args, env, cwd, tied = false }: LaunchOptions): Child {
+function launch({ program, args, env, cwd, tied = false }: LaunchOptions): Child {
   const child = spawn(program, args, {
     // The terminal's Ctrl-C goes to this process alone, which ends the others in order.
     detached: true,
@@ -64,7 +67,7 @@ async function stop(child: ChildProcess, ended: Promise<string>): Promise<void> 
 }
 
 /** Starts this program again: another command of it, with the same flags of the runtime where `asServer`. */
-export function launchSelf(
+function launchSelf(
   args: readonly string[],
   options: { readonly asServer: boolean; readonly env?: Readonly<Record<string, string>> },
 ): Child {
@@ -75,7 +78,7 @@ export function launchSelf(
 }
 
 /** The first group of the pattern in the output; rejects when the process ends before, or takes longer than `ms`. */
-export async function announced(child: Child, pattern: RegExp, name: string, ms: number): Promise<string> {
+async function announced(child: Child, pattern: RegExp, name: string, ms: number): Promise<string> {
   let isOver = false;
   void child.ended.then(() => (isOver = true));
   const end = performance.now() + ms;

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import type { PeerName } from '../../core/administration/cli/bench-arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { ask } from './load.ts';
-import { type Child, launch } from './child.ts';
+import { type Child, children } from './child.ts';
 import { createServer } from 'node:net';
 
 /** Another gateway, as a row of data: configured as the start page of its documentation does it, with one provider. */
@@ -200,7 +200,7 @@ async function start(peer: Peer, found: Program, options: PeersOptions): Promise
   if (config !== undefined) await writeFile(path.join(folder, config.file), config.text, { mode: 0o600 });
   const { program, args } = found;
   const env = peer.env ?? {};
-  const child = launch({ program, args: [...args, ...peer.args(place)], env, cwd: folder });
+  const child = children.launch({ program, args: [...args, ...peer.args(place)], env, cwd: folder });
   own(() => child.stop());
   const { name, title, model: named } = peer;
   const told = { name, title, port: place.port, headers: peer.headers(upstream), model: named };

@@ -1,5 +1,8 @@
 import type { Measures } from './measure.ts';
 
+/** Writes the results of a bench. */
+export const benchReport = { gatewayResult, terminalTable, contextLines, markdown, chart };
+
 /** The results of a run: `bench.json`. Its members are described in docs/performance.md. */
 export interface BenchResult {
   readonly version: 1;
@@ -56,7 +59,7 @@ interface GatewayResult {
 }
 
 /** The figures of one gateway. `bare`: the measures of the bare proxy. */
-export function gatewayResult(
+function gatewayResult(
   named: Pick<GatewayResult, 'name' | 'title' | 'version'>,
   measures: Measures,
   bare: Measures,
@@ -159,7 +162,7 @@ function figure(value: number): string {
 }
 
 /** The table for a terminal. */
-export function terminalTable(result: BenchResult): string {
+function terminalTable(result: BenchResult): string {
   const { heads, rows } = cellsOf(result);
   const widths = heads.map((head, column) =>
     Math.max(...head.split(' ').map((word) => word.length), ...rows.map((row) => row[column]?.length ?? 0)),
@@ -190,7 +193,7 @@ function wrap(text: string, width: number): readonly string[] {
 }
 
 /** Where and how the figures were made, and what they leave out. */
-export function contextLines(result: BenchResult): readonly string[] {
+function contextLines(result: BenchResult): readonly string[] {
   const { machine, settings, runtime, date, weir } = result;
   return [
     `Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, ${machine.platform}, load ${machine.load_average} before the run; ${runtime}, Weir ${weir}; ${date.slice(0, 10)}.`,
@@ -201,7 +204,7 @@ export function contextLines(result: BenchResult): readonly string[] {
 }
 
 /** `bench.md`: table, chart, command, machine and date. */
-export function markdown(result: BenchResult): string {
+function markdown(result: BenchResult): string {
   const { heads, rows } = cellsOf(result);
   const line = (cells: readonly string[]): string => `| ${cells.map((cell) => cell.trim()).join(' | ')} |`;
   return `${[
@@ -238,7 +241,7 @@ const panelGap = 34;
 const top = 44;
 
 /** `bench.svg`: bars of each figure. Colours follow the reader's scheme, light or dark. */
-export function chart(result: BenchResult): string {
+function chart(result: BenchResult): string {
   const panels = panelsOf(result);
   let y = top;
   const parts: string[] = [];

@@ -7,8 +7,8 @@ import { version } from '../../core/administration/cli/arguments.ts';
 import type { BenchCommand, BenchRun } from '../../core/administration/cli/bench-arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { serveBare } from './bare.ts';
-import { type BenchResult, chart, contextLines, gatewayResult, markdown, terminalTable } from './report.ts';
-import { announced, launchSelf } from './child.ts';
+import { benchReport, type BenchResult } from './report.ts';
+import { children } from './child.ts';
 import { ask, post, question } from './load.ts';
 import { FailedRequests, measureInTurns, type Plan, type Subject } from './measure.ts';
 import { startPeers } from './peers.ts';
@@ -162,12 +162,12 @@ async function bench(command: BenchRun, running: Running): Promise<void> {
       seconds_per_round: plan.seconds,
     },
     gateways: [
-      gatewayResult({ name: 'bare', title: 'bare proxy' }, ofBare, ofBare),
-      gatewayResult({ name: 'weir', title: 'Weir' }, ofWeir, ofBare),
+      benchReport.gatewayResult({ name: 'bare', title: 'bare proxy' }, ofBare, ofBare),
+      benchReport.gatewayResult({ name: 'weir', title: 'Weir' }, ofWeir, ofBare),
       ...peers.started.flatMap(({ name, title, version: of }) => {
         const own = measures.get(name);
         const named = { name, title, ...(of !== undefined && { version: of }) };
-        return own === undefined ? [] : [gatewayResult(named, own, ofBare)];
+        return own === undefined ? [] : [benchReport.gatewayResult(named, own, ofBare)];
       }),
     ],
     not_measured: [
@@ -186,7 +186,7 @@ async function bench(command: BenchRun, running: Running): Promise<void> {
       }),
     ],
   };
-  print(`\n${terminalTable(result)}\n\n${contextLines(result).join('\n')}`);
+  print(`\n${benchReport.terminalTable(result)}\n\n${benchReport.contextLines(result).join('\n')}`);
   if (command.out !== undefined) await writeResults(command.out, result, print);
 }
 
@@ -212,9 +212,9 @@ interface Part {
 }
 
 async function startPart({ own }: Running, args: readonly string[], name: string): Promise<Part> {
-  const child = launchSelf(['bench', ...args], { asServer: false });
+  const child = children.launchSelf(['bench', ...args], { asServer: false });
   own(() => child.stop());
-  return { port: Number(await announced(child, /^port (\d+)/m, name, partStartMs)), pid: child.pid };
+  return { port: Number(await children.announced(child, /^port (\d+)/m, name, partStartMs)), pid: child.pid };
 }
 
 async function startGateway(
@@ -225,7 +225,7 @@ async function startGateway(
 ): Promise<Subject> {
   complain('Starting the gateway …');
   const key = command.apiKey ?? `wk_bench_${randomBytes(18).toString('hex')}`;
-  const child = launchSelf(
+  const child = children.launchSelf(
     ['start', '--config', config.file, '--port', '0', '--host', '127.0.0.1', '--data', data],
     {
       asServer: true,
@@ -239,7 +239,7 @@ async function startGateway(
   );
   own(() => child.stop());
   const port = Number(
-    await announced(child, /listens on http:\/\/127\.0\.0\.1:(\d+)/, 'The gateway', gatewayStartMs),
+    await children.announced(child, /listens on http:\/\/127\.0\.0\.1:(\d+)/, 'The gateway', gatewayStartMs),
   );
   const { headerPrefix, provider, basePath } = config;
   const names = new Set(command.headers.map((line) => line.slice(0, line.indexOf(':')).toLowerCase()));
@@ -349,8 +349,8 @@ function shownCommand(args: readonly string[]): string {
 async function writeResults(out: string, result: BenchResult, print: (text: string) => void): Promise<void> {
   const files = {
     'bench.json': `${JSON.stringify(result, null, 2)}\n`,
-    'bench.svg': chart(result),
-    'bench.md': markdown(result),
+    'bench.svg': benchReport.chart(result),
+    'bench.md': benchReport.markdown(result),
   };
   for (const [name, text] of Object.entries(files)) await writeFile(path.join(out, name), text);
   print(`\n${Object.keys(files).join(', ')} are in ${out}.`);

@@ -1,7 +1,7 @@
 // Names and sentences about settings of Bifrost.
 
 /** Rows of providers by their name in Bifrost; undefined: a host that speaks OpenAI's wire. */
-export const bifrostRows: ReadonlyMap<string, string | undefined> = new Map([
+const bifrostRows: ReadonlyMap<string, string | undefined> = new Map([
   ...[
     'openai',
     'anthropic',
@@ -30,7 +30,7 @@ export const bifrostRows: ReadonlyMap<string, string | undefined> = new Map([
 type Told = readonly ['mapped' | 'changed' | 'missing', string];
 
 /** Settings that need a sentence alone, by section and name; `''` stands for the whole section. */
-export const bifrostSentences: Readonly<Record<string, Readonly<Record<string, Told>>>> = {
+const bifrostSentences: Readonly<Record<string, Readonly<Record<string, Told>>>> = {
   $schema: { '': ['mapped', 'is the schema of the editor: weir schema prints that of the gateway'] },
   encryption_key: {
     '': ['changed', 'stored secrets are encrypted with WEIR_SECRET_KEY, or a key in the data folder'],
@@ -83,7 +83,7 @@ export const bifrostSentences: Readonly<Record<string, Readonly<Record<string, T
 };
 
 /** Plugins by name. */
-export const pluginSentences: Readonly<Record<string, Told>> = {
+const pluginSentences: Readonly<Record<string, Told>> = {
   governance: ['mapped', 'the plugins auth and policies'],
   logging: ['mapped', 'the plugin logger'],
   telemetry: ['mapped', 'GET /metrics'],
@@ -92,9 +92,17 @@ export const pluginSentences: Readonly<Record<string, Told>> = {
 };
 
 /** Settings of keys without a counterpart. */
-export const keySentences: Readonly<Record<string, string>> = {
+const keySentences: Readonly<Record<string, string>> = {
   use_for_batch_api: 'a request for batches names its provider: x-service-provider: @…',
   blacklisted_models:
     'a model that another key names goes to that one as well: take this key out of the condition',
   bedrock_mantle_key_config: 'write a provider "bedrock-mantle" with a Bedrock API key',
+};
+
+/** What the report says about settings. */
+export const bifrostRemedies = {
+  rows: bifrostRows,
+  sentences: bifrostSentences,
+  plugins: pluginSentences,
+  keys: keySentences,
 };

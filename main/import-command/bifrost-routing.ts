@@ -2,7 +2,7 @@
 import type { JsonObject } from '../../core/base/json.ts';
 import type { Written } from './draft.ts';
 import { escapeRegex } from './litellm-hosts.ts';
-import { textOf } from './source.ts';
+import { importSources } from './source.ts';
 
 /** One key of a provider. */
 export interface HostKey {
@@ -35,7 +35,9 @@ export function choiceOf(hosts: readonly Host[]): Written {
     const groups = new Map<string, { models: string[]; keys: HostKey[] }>();
     for (const model of new Set(keys.flatMap(({ models = [] }) => models))) {
       const serving = keys.filter(({ models }) => models === undefined || models.includes(model));
-      const renamed = serving.some(({ aliases }) => (textOf(aliases[model]) || model) !== model);
+      const renamed = serving.some(
+        ({ aliases }) => (importSources.textOf(aliases[model]) || model) !== model,
+      );
       const identity = JSON.stringify([serving.map(({ slug }) => slug), renamed ? model : '']);
       const group = groups.get(identity) ?? { models: [], keys: serving };
       group.models.push(model);
@@ -45,7 +47,7 @@ export function choiceOf(hosts: readonly Host[]): Written {
       const names = group.models.flatMap((model) => [prefix + model, model]);
       const [only] = group.models;
       const target = (key: HostKey): Written => {
-        const alias = only === undefined ? '' : textOf(key.aliases[only]);
+        const alias = only === undefined ? '' : importSources.textOf(key.aliases[only]);
         return group.models.length === 1 && alias !== '' && alias !== only
           ? { override_params: { model: alias } }
           : { model_prefix: { remove: prefix } };

@@ -2,11 +2,11 @@
 import { quoted } from '../../core/base/did-you-mean.ts';
 import type { JsonObject, JsonValue } from '../../core/base/json.ts';
 import { isJsonObject } from '../../core/base/json.ts';
-import { bifrostRows, bifrostSentences, keySentences, pluginSentences } from './bifrost-remedies.ts';
-import { Draft, slugOf, Values, variableOf, type Written } from './draft.ts';
+import { bifrostRemedies } from './bifrost-remedies.ts';
+import { Draft, Values, type Written, writtenAs } from './draft.ts';
 import { choiceOf, type Host, type HostKey } from './bifrost-routing.ts';
 import type { Report, SourceReport } from './report.ts';
-import { objectOf, type Source, type SourcePath, textOf } from './source.ts';
+import { importSources, type Source, type SourcePath } from './source.ts';
 
 /** The configuration that does what a file of Bifrost says. Throws when it is no such file. */
 export function importBifrost(source: Source, report: Report): Draft {
@@ -47,8 +47,8 @@ class BifrostImport {
 
   write(): Draft {
     const draft = this.#draft;
-    const hosts = Object.entries(objectOf(this.#root['providers'])).flatMap(
-      ([name, host]) => this.#host(name, objectOf(host)) ?? [],
+    const hosts = Object.entries(importSources.objectOf(this.#root['providers'])).flatMap(
+      ([name, host]) => this.#host(name, importSources.objectOf(host)) ?? [],
     );
     if (hosts.length > 0) {
       draft.addConfig('bifrost', choiceOf(hosts));
@@ -64,11 +64,11 @@ class BifrostImport {
     this.#client();
     this.#servers();
     this.#plugins();
-    for (const [section, sentences] of Object.entries(bifrostSentences))
+    for (const [section, sentences] of Object.entries(bifrostRemedies.sentences))
       if (this.#root[section] !== undefined)
         for (const [key, [verdict, message]] of Object.entries(sentences)) {
           const at = key === '' ? [section] : [section, key];
-          if (key === '' || objectOf(this.#root[section])[key] !== undefined)
+          if (key === '' || importSources.objectOf(this.#root[section])[key] !== undefined)
             this.#told[verdict](at, message);
         }
     return draft;
@@ -76,24 +76,28 @@ class BifrostImport {
 
   #host(name: string, host: JsonObject): Host | undefined {
     const at = ['providers', name];
-    const custom = objectOf(host['custom_provider_config']);
-    const base = textOf(custom['base_provider_type']) || name;
-    const network = objectOf(host['network_config']);
+    const custom = importSources.objectOf(host['custom_provider_config']);
+    const base = importSources.textOf(custom['base_provider_type']) || name;
+    const network = importSources.objectOf(host['network_config']);
     const address = network['base_url'];
-    if (!bifrostRows.has(base) && address === undefined) {
+    if (!bifrostRemedies.rows.has(base) && address === undefined) {
       this.#told.missing(
         at,
         `${quoted(base)} is not known, and is left out: add it under providers with dialect and base_url`,
       );
       return undefined;
     }
-    const row = bifrostRows.get(base);
+    const row = bifrostRemedies.rows.get(base);
     if (host['custom_provider_config'] !== undefined)
       this.#told.mapped([...at, 'custom_provider_config'], `speaks the wire of ${quoted(base)}`);
     const shared: Written = {};
     if (typeof address === 'string') {
       const here = [...at, 'network_config', 'base_url'];
-      const trimmed = this.#values.address(here, address.replace(/\/+$/, ''), `${variableOf(name)}_URL`);
+      const trimmed = this.#values.address(
+        here,
+        address.replace(/\/+$/, ''),
+        `${writtenAs.variable(name)}_URL`,
+      );
       const hasVersion =
         ['anthropic', undefined, 'openai', 'ollama'].includes(row) && !/\/v\d+$/.test(trimmed);
       shared['base_url'] = hasVersion ? `${trimmed}/v1` : trimmed;
@@ -103,7 +107,7 @@ class BifrostImport {
       shared['headers'] = this.#values.named(
         [...at, 'network_config', 'extra_headers'],
         network['extra_headers'],
-        variableOf(name),
+        writtenAs.variable(name),
       );
       this.#told.mapped([...at, 'network_config', 'extra_headers'], 'are headers of the provider');
     }
@@ -135,7 +139,7 @@ class BifrostImport {
       );
     const list = Array.isArray(host['keys']) ? host['keys'] : [];
     const keys = list.map((key, index) =>
-      this.#key({ name, row, shared }, objectOf(key), [...at, 'keys', index]),
+      this.#key({ name, row, shared }, importSources.objectOf(key), [...at, 'keys', index]),
     );
     if (keys.length === 0) {
       const slug = this.#draft.providerSlug(name, row, { ...shared, credentials: 'none' });
@@ -150,8 +154,8 @@ class BifrostImport {
     at: SourcePath,
   ): HostKey {
     const settings: Written = { ...shared };
-    const id = textOf(key['id']) || textOf(key['name']);
-    const prefix = variableOf(id || name);
+    const id = importSources.textOf(key['id']) || importSources.textOf(key['name']);
+    const prefix = writtenAs.variable(id || name);
     const say = (keyName: string, message: string): void => this.#told.mapped([...at, keyName], message);
     if (key['value'] !== undefined && key['value'] !== '') {
       settings['api_key'] = this.#values.secret(
@@ -195,17 +199,19 @@ class BifrostImport {
     ];
     for (const [section, fields] of own)
       for (const [member, [field, isSecret]] of Object.entries(fields)) {
-        const value = objectOf(key[section])[member];
+        const value = importSources.objectOf(key[section])[member];
         if (value === undefined || value === '') continue;
         const here = [...at, section, member];
         settings[field] = isSecret
-          ? this.#values.secret(here, this.#plain(value), `${prefix}_${variableOf(member)}`)
+          ? this.#values.secret(here, this.#plain(value), `${prefix}_${writtenAs.variable(member)}`)
           : this.#values.text(here, this.#plain(value));
         this.#told.mapped(here, `is ${field} of the provider`);
       }
     if ('azure_entra_client_secret' in settings) settings['azure_auth_mode'] = 'entra';
     if (row === 'azure-openai') settings['azure_api_version'] ??= '2024-10-21';
-    const endpoint = textOf(this.#plain(objectOf(key['azure_key_config'])['endpoint']));
+    const endpoint = importSources.textOf(
+      this.#plain(importSources.objectOf(key['azure_key_config'])['endpoint']),
+    );
     if (endpoint !== '') {
       const here = [...at, 'azure_key_config', 'endpoint'];
       const resource = /^https:\/\/([A-Za-z0-9-]{1,63})\.openai\.azure\.com\/?$/.exec(endpoint)?.[1];
@@ -218,22 +224,25 @@ class BifrostImport {
     const slug = this.#draft.providerSlug(id || name, row, settings);
     for (const keyName of ['id', 'name'])
       if (key[keyName] !== undefined) say(keyName, `is providers.${slug}`);
-    const models = (Array.isArray(key['models']) ? key['models'] : ['*']).map(textOf);
+    const models = (Array.isArray(key['models']) ? key['models'] : ['*']).map(importSources.textOf);
     if (key['models'] !== undefined) say('models', 'is a condition over the model');
     const aliases = {
-      ...objectOf(objectOf(key['azure_key_config'])['deployments']),
-      ...objectOf(objectOf(key['vertex_key_config'])['deployments']),
-      ...objectOf(key['aliases']),
+      ...importSources.objectOf(importSources.objectOf(key['azure_key_config'])['deployments']),
+      ...importSources.objectOf(importSources.objectOf(key['vertex_key_config'])['deployments']),
+      ...importSources.objectOf(key['aliases']),
     };
     for (const place of [
       ['azure_key_config', 'deployments'],
       ['vertex_key_config', 'deployments'],
       ['aliases'],
     ])
-      if (place.reduce<JsonValue | undefined>((value, step) => objectOf(value)[step], key) !== undefined)
+      if (
+        place.reduce<JsonValue | undefined>((value, step) => importSources.objectOf(value)[step], key) !==
+        undefined
+      )
         this.#told.mapped([...at, ...place], 'are the models that the host is asked for');
     if (typeof key['weight'] === 'number') say('weight', 'is weight of the target');
-    for (const [keyName, message] of Object.entries(keySentences))
+    for (const [keyName, message] of Object.entries(bifrostRemedies.keys))
       if (key[keyName] === false) say(keyName, 'is off');
       else if (key[keyName] !== undefined) this.#told.missing([...at, keyName], message);
     const weight = typeof key['weight'] === 'number' ? key['weight'] : 1;
@@ -247,12 +256,12 @@ class BifrostImport {
   }
 
   #virtualKeys(hosts: readonly Host[]): void {
-    const governance = objectOf(this.#root['governance']);
+    const governance = importSources.objectOf(this.#root['governance']);
     const list = Array.isArray(governance['virtual_keys']) ? governance['virtual_keys'] : [];
     const keys = list.flatMap((item, index) => {
-      const key = objectOf(item);
+      const key = importSources.objectOf(item);
       const at = ['governance', 'virtual_keys', index];
-      const name = textOf(key['name']) || textOf(key['id']);
+      const name = importSources.textOf(key['name']) || importSources.textOf(key['id']);
       if (key['is_active'] === false) {
         this.#told.mapped(at, 'is switched off, and left out');
         return [];
@@ -267,7 +276,7 @@ class BifrostImport {
         name,
         type: 'workspace-service',
         workspace: 'ws-default',
-        key: this.#values.secret([...at, 'value'], value ?? name, `${variableOf(name)}_KEY`),
+        key: this.#values.secret([...at, 'value'], value ?? name, `${writtenAs.variable(name)}_KEY`),
         scopes,
       };
       this.#told.mapped(
@@ -281,12 +290,14 @@ class BifrostImport {
           [...at, 'mcp_configs'],
           'the key may use every MCP server (scope mcp.invoke); workspaces and allow of a server bound that',
         );
-      const bounds = Array.isArray(key['provider_configs']) ? key['provider_configs'].map(objectOf) : [];
+      const bounds = Array.isArray(key['provider_configs'])
+        ? key['provider_configs'].map(importSources.objectOf)
+        : [];
       if (bounds.length > 0) {
         const allowed = hosts.flatMap((host) => {
-          const bound = bounds.find((one) => textOf(one['provider']) === host.name);
+          const bound = bounds.find((one) => importSources.textOf(one['provider']) === host.name);
           if (bound === undefined) return [];
-          const ids = (Array.isArray(bound['key_ids']) ? bound['key_ids'] : ['*']).map(textOf);
+          const ids = (Array.isArray(bound['key_ids']) ? bound['key_ids'] : ['*']).map(importSources.textOf);
           const kept = host.keys.filter(
             ({ id }) => ids.includes('*') || ids.length === 0 || ids.includes(id),
           );
@@ -309,9 +320,9 @@ class BifrostImport {
 
   /** Budget and rate limit of a virtual key, in it or named by it. */
   #limits(written: Written, key: JsonObject, at: SourcePath): void {
-    const governance = objectOf(this.#root['governance']);
+    const governance = importSources.objectOf(this.#root['governance']);
     const find = (section: string, id: JsonValue | undefined): JsonObject => {
-      const list = Array.isArray(governance[section]) ? governance[section].map(objectOf) : [];
+      const list = Array.isArray(governance[section]) ? governance[section].map(importSources.objectOf) : [];
       return list.find((one) => one['id'] === id) ?? {};
     };
     const budget = isJsonObject(key['budget']) ? key['budget'] : find('budgets', key['budget_id']);
@@ -330,7 +341,7 @@ class BifrostImport {
     const limits = (['request', 'token'] as const).flatMap((kind) => {
       const value = rate[`${kind}_max_limit`];
       const unit = { '1s': 'rps', '1m': 'rpm', '1h': 'rph', '1d': 'rpd', '1w': 'rpw' }[
-        textOf(rate[`${kind}_reset_duration`])
+        importSources.textOf(rate[`${kind}_reset_duration`])
       ];
       return typeof value === 'number' && unit !== undefined ? [{ type: `${kind}s`, unit, value }] : [];
     });
@@ -346,7 +357,7 @@ class BifrostImport {
   }
 
   #client(): void {
-    const client = objectOf(this.#root['client']);
+    const client = importSources.objectOf(this.#root['client']);
     const at = (key: string): SourcePath => ['client', key];
     if (client['disable_content_logging'] === true) this.#draft.logger['bodies'] = false;
     if (client['disable_content_logging'] !== undefined)
@@ -366,14 +377,14 @@ class BifrostImport {
   }
 
   #servers(): void {
-    const list = objectOf(this.#root['mcp'])['client_configs'];
+    const list = importSources.objectOf(this.#root['mcp'])['client_configs'];
     for (const [index, item] of (Array.isArray(list) ? list : []).entries()) {
-      const server = objectOf(item);
+      const server = importSources.objectOf(item);
       const at = ['mcp', 'client_configs', index];
-      const slug = slugOf(textOf(server['name'])).slice(0, 50);
-      const prefix = variableOf(slug);
+      const slug = writtenAs.slug(importSources.textOf(server['name'])).slice(0, 50);
+      const prefix = writtenAs.variable(slug);
       const address = server['connection_string'] ?? server['http_url'] ?? server['sse_url'];
-      const program = objectOf(server['stdio_config']);
+      const program = importSources.objectOf(server['stdio_config']);
       const entry: Written = {};
       if (server['is_enabled'] === false || server['disabled'] === true) {
         this.#told.mapped(at, 'is switched off, and left out');
@@ -385,21 +396,23 @@ class BifrostImport {
           entry['args'] = program['args'].map((one, place) =>
             this.#values.text([...at, 'stdio_config', 'args', place], one),
           );
-        const names = Array.isArray(program['envs']) ? program['envs'].map(textOf) : [];
+        const names = Array.isArray(program['envs']) ? program['envs'].map(importSources.textOf) : [];
         if (names.length > 0)
           entry['env'] = Object.fromEntries(
             names.map((name) => [name, this.#values.variable([...at, 'stdio_config', 'envs'], name)]),
           );
       } else if (address !== undefined) {
         entry['url'] = this.#values.address(at, this.#plain(address), `${prefix}_URL`);
-        if (textOf(server['connection_type']) === 'sse') entry['transport'] = 'sse';
+        if (importSources.textOf(server['connection_type']) === 'sse') entry['transport'] = 'sse';
         const headers = this.#values.named([...at, 'headers'], server['headers'], prefix);
         if (Object.keys(headers).length > 0) entry['headers'] = headers;
       } else {
         this.#told.missing(at, 'has neither an address nor a program, and is left out');
         continue;
       }
-      const tools = Array.isArray(server['tools_to_execute']) ? server['tools_to_execute'].map(textOf) : [];
+      const tools = Array.isArray(server['tools_to_execute'])
+        ? server['tools_to_execute'].map(importSources.textOf)
+        : [];
       if (tools.length > 0 && !tools.includes('*')) entry['allow'] = tools;
       this.#draft.mcpServers[slug] = entry;
       this.#told.mapped(
@@ -412,10 +425,9 @@ class BifrostImport {
   #plugins(): void {
     const list = this.#root['plugins'];
     for (const [index, item] of (Array.isArray(list) ? list : []).entries()) {
-      const [verdict, message] = pluginSentences[textOf(objectOf(item)['name'])] ?? [
-        'missing',
-        'has no counterpart: plugins of the gateway are TypeScript (docs/plugins.md)',
-      ];
+      const [verdict, message] = bifrostRemedies.plugins[
+        importSources.textOf(importSources.objectOf(item)['name'])
+      ] ?? ['missing', 'has no counterpart: plugins of the gateway are TypeScript (docs/plugins.md)'];
       this.#told[verdict](['plugins', index], message);
     }
   }
@@ -431,13 +443,13 @@ class BifrostImport {
   #plain(value: JsonValue | undefined): JsonValue | undefined {
     if (!isJsonObject(value)) return value;
     return value['from_env'] === true
-      ? `env.${textOf(value['env_var']).replace(/^env\./, '')}`
+      ? `env.${importSources.textOf(value['env_var']).replace(/^env\./, '')}`
       : value['value'];
   }
 }
 
 function daysOf(duration: JsonValue | undefined): number | undefined {
-  const [, count = '', unit = ''] = /^(\d+)([dwMY])$/.exec(textOf(duration)) ?? [];
+  const [, count = '', unit = ''] = /^(\d+)([dwMY])$/.exec(importSources.textOf(duration)) ?? [];
   const days = Number(count) * ({ d: 1, w: 7, M: 30, Y: 365 }[unit] ?? NaN);
   return Number.isInteger(days) && days >= 1 && days <= 365 ? days : undefined;
 }

@@ -6,6 +6,9 @@ import { providerRows } from '../built-ins.ts';
 import type { Report } from './report.ts';
 import type { Source, SourcePath } from './source.ts';
 
+/** Texts as the configuration writes them. */
+export const writtenAs = { escaped, variable: variableOf, slug: slugOf };
+
 /** Version of Azure's API where a file names none. */
 export const defaultAzureVersion = '2024-10-21';
 
@@ -120,12 +123,12 @@ function environmentName(text: string): string | undefined {
 }
 
 /** A text in which `${` is no placeholder. */
-export function escaped(text: string): string {
+function escaped(text: string): string {
   return text.replaceAll('${', '$${');
 }
 
 /** A name of an environment variable made of any text. */
-export function variableOf(text: string): string {
+function variableOf(text: string): string {
   const name = text
     .toUpperCase()
     .replaceAll(/[^A-Z0-9]+/g, '_')
@@ -134,7 +137,7 @@ export function variableOf(text: string): string {
 }
 
 /** A text as a name of letters, digits and hyphens. */
-export function slugOf(text: string): string {
+function slugOf(text: string): string {
   const slug = text.replaceAll(/[^A-Za-z0-9_-]+/g, '-').replaceAll(/^-+|-+$/g, '');
   return slug.slice(0, 200) || 'any';
 }

@@ -4,22 +4,15 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/j
 import {
   defaultAzureVersion,
   type Draft,
-  escaped,
   type TargetDraft,
-  variableOf,
   type Values,
   type Written,
+  writtenAs,
 } from './draft.ts';
 import { hostOfBareModel, type LiteLLMHost, liteLLMHosts, untranslatedHosts } from './litellm-hosts.ts';
-import {
-  deploymentRemedies,
-  infoRemedy,
-  requestParameters,
-  shownInfo,
-  toldInfo,
-} from './litellm-remedies.ts';
+import { litellmRemedies } from './litellm-remedies.ts';
 import type { SourceReport } from './report.ts';
-import { type Source, type SourcePath, textOf } from './source.ts';
+import { importSources, type Source, type SourcePath } from './source.ts';
 
 /** What the parts of an import share. */
 export interface ImportParts {
@@ -64,7 +57,7 @@ export function readDeployments(parts: ImportParts): Deployment[] {
   for (const [index, one] of (Array.isArray(known) ? known : []).entries()) {
     if (!isJsonObject(one) || !isJsonObject(one['credential_values'])) continue;
     const at = ['credential_list', index, 'credential_values'];
-    credentials.set(textOf(one['credential_name']), { values: one['credential_values'], at });
+    credentials.set(importSources.textOf(one['credential_name']), { values: one['credential_values'], at });
     parts.told.mapped(['credential_list', index], 'is written into the providers that use it');
   }
   return list.flatMap(
@@ -137,9 +130,9 @@ class DeploymentReader {
       retries:
         this.#number('max_retries', (value) => `retries: ${value}`) ??
         this.#number('num_retries', (value) => `retries: ${value}`),
-      mode: textOf(this.#infoOf('mode')),
+      mode: importSources.textOf(this.#infoOf('mode')),
       kind: host.row ?? slug,
-      told: toldInfo(this.#item['model_info']),
+      told: litellmRemedies.toldInfo(this.#item['model_info']),
     };
     this.#timeouts(target);
     this.#prices(host, upstream, slug);
@@ -147,7 +140,7 @@ class DeploymentReader {
     for (const key of this.#open)
       this.#told.missing(
         this.#place(key),
-        deploymentRemedies[key] ?? 'is not known to the importer, and is left out',
+        litellmRemedies.deployment[key] ?? 'is not known to the importer, and is left out',
       );
     return deployment;
   }
@@ -204,7 +197,7 @@ class DeploymentReader {
     const { draft, values } = this.#parts;
     const { row } = host;
     const settings: Written = {};
-    const prefix = variableOf(hostName);
+    const prefix = writtenAs.variable(hostName);
     const copy = (key: string, field: string, suggested?: string): void => {
       const value = this.#take(key);
       if (value === undefined || value === null || value === '') return;
@@ -232,7 +225,7 @@ class DeploymentReader {
       'azure_ad_token' in settings ||
       'azure_auth_mode' in settings;
     const keyName = base?.name === undefined ? host.key : undefined;
-    copy('api_key', 'api_key', keyName ?? `${variableOf(base?.name ?? hostName)}_API_KEY`);
+    copy('api_key', 'api_key', keyName ?? `${writtenAs.variable(base?.name ?? hostName)}_API_KEY`);
     if (settings['api_key'] === undefined && !hasOwnCredential) {
       if (host.key !== undefined) settings['api_key'] = values.variable(this.#place('model'), host.key);
       else settings['credentials'] = 'none';
@@ -282,7 +275,7 @@ class DeploymentReader {
     const trimmed = written
       .replace(/\/+$/, '')
       .replace(/\/(chat\/completions|v1\/messages|openai\/deployments\/.*)$/, '');
-    const text = values.address(at, trimmed, `${variableOf(hostName)}_API_BASE`);
+    const text = values.address(at, trimmed, `${writtenAs.variable(hostName)}_API_BASE`);
     const isWhole = suffix === '' || trimmed.endsWith(suffix);
     this.#told.mapped(at, 'is base_url of the provider');
     if (text.startsWith('${') && !isWhole)
@@ -386,7 +379,7 @@ class DeploymentReader {
 
   #tags(): readonly string[] {
     const tags = this.#take('tags');
-    return Array.isArray(tags) ? tags.map(textOf) : [];
+    return Array.isArray(tags) ? tags.map(importSources.textOf) : [];
   }
 
   /** `input_cost_per_token` and `output_cost_per_token`, in US dollars, are prices per million. */
@@ -424,10 +417,10 @@ class DeploymentReader {
     for (const [key, value] of Object.entries(info)) {
       const at = [...this.#at, 'model_info', key];
       if (key === 'id') {
-        target['name'] = escaped(textOf(value)).slice(0, 255);
+        target['name'] = writtenAs.escaped(importSources.textOf(value)).slice(0, 255);
         this.#told.mapped(at, 'is the name of the target');
       } else if (key === 'base_model' && row === 'azure-openai') {
-        target['azure_model_name'] = escaped(textOf(value));
+        target['azure_model_name'] = writtenAs.escaped(importSources.textOf(value));
         this.#told.mapped(at, 'is azure_model_name of the target, for prices and logs');
       } else if (key === 'mode') {
         if (value === 'audio_transcription')
@@ -436,9 +429,9 @@ class DeploymentReader {
             'uploads are not read: requests to /audio/transcriptions go to the first such deployment, with the model that the client wrote',
           );
         else this.#told.mapped(at, 'needs no setting: the path of a request says what it is');
-      } else if (shownInfo.has(key) && Number.isInteger(value))
+      } else if (litellmRemedies.shownInfo.has(key) && Number.isInteger(value))
         this.#told.mapped(at, 'is told by GET /model/info');
-      else if (!/cost/.test(key)) this.#told.missing(at, infoRemedy(key));
+      else if (!/cost/.test(key)) this.#told.missing(at, litellmRemedies.info(key));
     }
   }
 
@@ -450,7 +443,7 @@ class DeploymentReader {
       this.#told.mapped(this.#place('extra_body'), 'is default_params of the target');
     }
     for (const key of this.#open) {
-      if (!requestParameters.has(key)) continue;
+      if (!litellmRemedies.requestParameters.has(key)) continue;
       defaults[key] = this.#take(key);
       this.#told.mapped(
         this.#place(key),

@@ -1,20 +1,20 @@
 // Sentences about settings of LiteLLM: what they mean here, or what to write instead.
 import type { JsonValue } from '../../core/base/json.ts';
-import { escaped } from './draft.ts';
-import { objectOf, textOf } from './source.ts';
+import { writtenAs } from './draft.ts';
+import { importSources } from './source.ts';
 
 /** A verdict with its sentence. */
 export type Told = readonly [verdict: 'mapped' | 'changed' | 'missing', message: string];
 
 const unneeded: Told = ['mapped', 'needs no setting: the gateway does so, or has no such part'];
-export const inPlugin: Told = ['missing', 'runs code of yours: write it as a plugin (docs/plugins.md)'];
+const inPlugin: Told = ['missing', 'runs code of yours: write it as a plugin (docs/plugins.md)'];
 const byAdministration: Told = [
   'missing',
   'limits of keys and people are given with each: docs/administration.md',
 ];
 
 /** Settings that need a sentence alone, by section and name. */
-export const settingSentences: Readonly<Record<string, Readonly<Record<string, Told>>>> = {
+const settingSentences: Readonly<Record<string, Readonly<Record<string, Told>>>> = {
   general_settings: {
     database_url: [
       'changed',
@@ -183,7 +183,7 @@ export const settingSentences: Readonly<Record<string, Readonly<Record<string, T
 };
 
 /** Destinations of logs. */
-export const callbackSentences: Readonly<Record<string, Told>> = {
+const callbackSentences: Readonly<Record<string, Told>> = {
   prometheus: [
     'mapped',
     'GET /metrics has the metrics of requests, under names of its own (docs/telemetry.md)',
@@ -221,7 +221,7 @@ export const callbackSentences: Readonly<Record<string, Told>> = {
 };
 
 /** Members of requests that a deployment may set. */
-export const requestParameters = new Set(
+const requestParameters = new Set(
   `temperature top_p n max_tokens max_completion_tokens presence_penalty frequency_penalty stop seed logit_bias user
   response_format tools tool_choice parallel_tool_calls logprobs top_logprobs top_k reasoning_effort thinking modalities
   dimensions encoding_format voice service_tier store verbosity stream_options repetition_penalty min_p safety_settings
@@ -229,7 +229,7 @@ export const requestParameters = new Set(
 );
 
 /** Settings of deployments without a counterpart, with the reason or the remedy. */
-export const deploymentRemedies: Readonly<Record<string, string>> = {
+const deploymentRemedies: Readonly<Record<string, string>> = {
   region_name: 'regions are not compared with those that a request may use',
   max_parallel_requests: 'the gateway bounds rates of requests, not how many run at a time',
   mock_response: 'name the built-in provider "mock" instead: provider: "@mock" (docs/mock-provider.md)',
@@ -257,14 +257,22 @@ export const deploymentRemedies: Readonly<Record<string, string>> = {
 };
 
 /** Members of `model_info` that clients are told. */
-export const shownInfo: ReadonlySet<string> = new Set([
-  'max_tokens',
-  'max_input_tokens',
-  'max_output_tokens',
-]);
+const shownInfo: ReadonlySet<string> = new Set(['max_tokens', 'max_input_tokens', 'max_output_tokens']);
+
+/** What the report says about settings. */
+export const litellmRemedies = {
+  inPlugin,
+  settings: settingSentences,
+  callbacks: callbackSentences,
+  requestParameters,
+  deployment: deploymentRemedies,
+  shownInfo,
+  info: infoRemedy,
+  toldInfo,
+};
 
 /** What to do instead of a member of `model_info`. */
-export function infoRemedy(key: string): string {
+function infoRemedy(key: string): string {
   if (key === 'access_groups')
     return 'who may use a model is said by integrations of workspaces (allow_all_models)';
   if (key.startsWith('health_check'))
@@ -273,16 +281,19 @@ export function infoRemedy(key: string): string {
 }
 
 /** What the plugin `litellm` tells clients of `model_info`. */
-export function toldInfo(value: JsonValue | undefined): Readonly<Record<string, string | number>> {
-  const info = objectOf(value);
-  const texts = { id: textOf(info['id']).slice(0, 255), mode: textOf(info['mode']).slice(0, 64) };
+function toldInfo(value: JsonValue | undefined): Readonly<Record<string, string | number>> {
+  const info = importSources.objectOf(value);
+  const texts = {
+    id: importSources.textOf(info['id']).slice(0, 255),
+    mode: importSources.textOf(info['mode']).slice(0, 64),
+  };
   const limits = [...shownInfo].flatMap((key) => {
     const limit = info[key];
     return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? [[key, limit] as const] : [];
   });
   return {
-    ...(texts.id !== '' && { id: escaped(texts.id) }),
-    ...(texts.mode !== '' && { mode: escaped(texts.mode) }),
+    ...(texts.id !== '' && { id: writtenAs.escaped(texts.id) }),
+    ...(texts.mode !== '' && { mode: writtenAs.escaped(texts.mode) }),
     ...Object.fromEntries(limits),
   };
 }

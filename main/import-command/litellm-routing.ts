@@ -5,7 +5,7 @@ import type { TargetDraft, Written } from './draft.ts';
 import type { Deployment, ImportParts } from './litellm-models.ts';
 import { capturedBy, escapeRegex } from './litellm-hosts.ts';
 import type { SourceReport } from './report.ts';
-import { objectOf, type SourcePath, textOf } from './source.ts';
+import { importSources, type SourcePath } from './source.ts';
 
 /** Name of the config that every request uses. */
 const rootConfig = 'litellm';
@@ -54,8 +54,8 @@ class Routing {
     this.#told = parts.told;
     for (const one of deployments) this.#groups.set(one.group, [...(this.#groups.get(one.group) ?? []), one]);
     const root = isJsonObject(parts.source.value) ? parts.source.value : {};
-    this.#router = objectOf(root['router_settings']);
-    this.#litellm = objectOf(root['litellm_settings']);
+    this.#router = importSources.objectOf(root['router_settings']);
+    this.#litellm = importSources.objectOf(root['litellm_settings']);
     this.#strategy = this.#readStrategy();
     this.#retries = this.#readRetries();
   }
@@ -379,7 +379,7 @@ class Routing {
       default:
         this.#told.changed(
           at,
-          `is the strategy loadbalance, by weight: ${textOf(written).slice(0, 64)} has no counterpart`,
+          `is the strategy loadbalance, by weight: ${importSources.textOf(written).slice(0, 64)} has no counterpart`,
         );
         return 'loadbalance';
     }
@@ -408,7 +408,7 @@ class Routing {
       ] as const) {
         const list = (section === 'router_settings' ? this.#router : this.#litellm)[key];
         for (const [index, entry] of (Array.isArray(list) ? list : []).entries())
-          for (const [group, names] of Object.entries(objectOf(entry))) {
+          for (const [group, names] of Object.entries(importSources.objectOf(entry))) {
             const at = [section, key, index, group];
             const fallback = { to: this.#names(names, at), at, kind };
             if (group === '*') everywhere.push(fallback);
@@ -454,7 +454,7 @@ class Routing {
     const list = Array.isArray(value) ? value : [value];
     return list.flatMap((one) => {
       if (typeof one === 'string') return [one];
-      const model = objectOf(one)['model'];
+      const model = importSources.objectOf(one)['model'];
       if (typeof model === 'string') {
         this.#told.changed(at, 'the model of a fallback is used, its other parameters are left out');
         return [model];
@@ -465,9 +465,9 @@ class Routing {
 
   #readAliases(): Map<string, string[]> {
     const aliases = new Map<string, string[]>();
-    for (const [alias, value] of Object.entries(objectOf(this.#router['model_group_alias']))) {
+    for (const [alias, value] of Object.entries(importSources.objectOf(this.#router['model_group_alias']))) {
       const at = ['router_settings', 'model_group_alias', alias];
-      const group = typeof value === 'string' ? value : objectOf(value)['model'];
+      const group = typeof value === 'string' ? value : importSources.objectOf(value)['model'];
       if (typeof group !== 'string' || (!this.#groups.has(group) && this.#resolve(group) === undefined)) {
         this.#told.missing(at, 'names no model of this file, and is left out');
         continue;
@@ -481,9 +481,9 @@ class Routing {
 
   /** The first of two settings that is there; the other one gets a line. */
   #setting(first: readonly [string, string], second: readonly [string, string]): Setting | undefined {
-    const root = objectOf(this.#parts.source.value);
+    const root = importSources.objectOf(this.#parts.source.value);
     const found = [first, second].flatMap(([section, key]) => {
-      const value = objectOf(root[section])[key];
+      const value = importSources.objectOf(root[section])[key];
       return value === undefined || value === null ? [] : [{ value, at: [section, key] }];
     });
     for (const { at } of found.slice(1))

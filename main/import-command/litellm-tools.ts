@@ -1,9 +1,9 @@
 // Guardrails and MCP servers of LiteLLM.
 import { quoted } from '../../core/base/did-you-mean.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
-import { escaped, slugOf, variableOf, type Written } from './draft.ts';
+import { type Written, writtenAs } from './draft.ts';
 import type { ImportParts } from './litellm-models.ts';
-import { objectOf, type SourcePath, textOf } from './source.ts';
+import { importSources, type SourcePath } from './source.ts';
 
 /** Checks of other vendors, with the check of the gateway to write instead. */
 const checkRemedies: Readonly<Record<string, string>> = {
@@ -54,8 +54,8 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
   };
   for (const [index, item] of list.entries()) {
     const at = [...section, index];
-    const params = objectOf(objectOf(item)['litellm_params']);
-    const name = objectOf(item)['guardrail_name'];
+    const params = importSources.objectOf(importSources.objectOf(item)['litellm_params']);
+    const name = importSources.objectOf(item)['guardrail_name'];
     if (isOlder || typeof name !== 'string') {
       told.missing(
         at,
@@ -63,7 +63,7 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
       );
       continue;
     }
-    const kind = textOf(params['guardrail']);
+    const kind = importSources.textOf(params['guardrail']);
     const checks = checksOf(parts, kind, params, [...at, 'litellm_params']);
     if (checks === undefined || checks.length === 0) {
       const remedy = checkRemedies[kind];
@@ -78,9 +78,9 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
       );
       continue;
     }
-    const slug = slugOf(name);
-    written.push({ slug, name: escaped(name), checks, actions: { deny: true } });
-    const modes = [params['mode']].flat().map(textOf);
+    const slug = writtenAs.slug(name);
+    written.push({ slug, name: writtenAs.escaped(name), checks, actions: { deny: true } });
+    const modes = [params['mode']].flat().map(importSources.textOf);
     const phases = new Set(
       modes.map((mode) => (mode === 'post_call' ? 'output_guardrails' : 'input_guardrails')),
     );
@@ -161,8 +161,8 @@ function checksOf(
     case 'litellm_content_filter': {
       const checks: Written[] = [];
       const words = [params['blocked_words']].flat().flatMap((one) => {
-        const word = typeof one === 'string' ? one : objectOf(one)['keyword'];
-        return typeof word === 'string' ? [escaped(word)] : [];
+        const word = typeof one === 'string' ? one : importSources.objectOf(one)['keyword'];
+        return typeof word === 'string' ? [writtenAs.escaped(word)] : [];
       });
       if (words.length > 0) {
         checks.push({ id: 'default.contains', parameters: { words, operator: 'none' } });
@@ -187,13 +187,13 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
   const { told, values, draft } = parts;
   for (const section of ['mcp_servers', 'mcp_builtin_servers'])
     for (const { name, written, at } of serversOf(root[section], section)) {
-      const server = objectOf(written);
+      const server = importSources.objectOf(written);
       if (server['enabled'] === false) {
         told.mapped(at, 'is switched off, and left out');
         continue;
       }
-      const slug = slugOf(name).slice(0, 50);
-      const prefix = variableOf(slug);
+      const slug = writtenAs.slug(name).slice(0, 50);
+      const prefix = writtenAs.variable(slug);
       const open = new Set(Object.keys(server));
       const take = (key: string): JsonValue | undefined => {
         open.delete(key);
@@ -202,7 +202,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
       const mapped = (key: string, message: string): void => told.mapped([...at, key], message);
       const entry: Written = {};
       if (take('server_name') !== undefined) mapped('server_name', `is mcp.servers.${slug}`);
-      const transport = textOf(take('transport'));
+      const transport = importSources.textOf(take('transport'));
       const command = take('command');
       const url = take('url');
       if (typeof command === 'string') {
@@ -246,7 +246,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
       if (server['transport'] !== undefined) mapped('transport', 'is the transport of the server');
       const tools = take('allowed_tools');
       if (Array.isArray(tools)) {
-        entry['allow'] = tools.map(textOf);
+        entry['allow'] = tools.map(importSources.textOf);
         mapped('allowed_tools', `is allow of mcp.servers.${slug}`);
       }
       for (const key of open)
@@ -261,9 +261,16 @@ function serversOf(
   section: string,
 ): readonly { readonly name: string; readonly written: JsonValue; readonly at: SourcePath }[] {
   if (!Array.isArray(value))
-    return Object.entries(objectOf(value)).map(([name, written]) => ({ name, written, at: [section, name] }));
+    return Object.entries(importSources.objectOf(value)).map(([name, written]) => ({
+      name,
+      written,
+      at: [section, name],
+    }));
   return value.map((written, index) => ({
-    ...{ name: textOf(objectOf(written)['server_name']) || `server-${index + 1}`, written },
+    ...{
+      name: importSources.textOf(importSources.objectOf(written)['server_name']) || `server-${index + 1}`,
+      written,
+    },
     at: [section, index],
   }));
 }
@@ -280,7 +287,7 @@ function authorization(
   { told, values }: ImportParts,
   { server, at, prefix, take }: ServerPlace,
 ): Record<string, string> {
-  const type = textOf(take('auth_type')) || 'none';
+  const type = importSources.textOf(take('auth_type')) || 'none';
   const key = ['auth_value', 'authentication_token', 'env_key'].find((one) => server[one] !== undefined);
   if (key === undefined || type === 'none') {
     if (type !== 'none')
@@ -295,7 +302,7 @@ function authorization(
   const place = [...at, key];
   const token =
     key === 'env_key'
-      ? values.variable(place, textOf(value))
+      ? values.variable(place, importSources.textOf(value))
       : values.secret(place, value, `${prefix}_TOKEN`);
   told.mapped(place, 'is a header of the server');
   told.mapped([...at, 'auth_type'], 'is a header of the server');

@@ -1,14 +1,14 @@
 // `weir import litellm`: the configuration of LiteLLM's proxy.
 import { isJsonObject, type JsonObject } from '../../core/base/json.ts';
-import { Draft, escaped, Values } from './draft.ts';
+import { Draft, Values, writtenAs } from './draft.ts';
 import { liteLLMHosts } from './litellm-hosts.ts';
 import { type Deployment, type ImportParts, readDeployments } from './litellm-models.ts';
 import { writeRouting } from './litellm-routing.ts';
 import type { Report } from './report.ts';
-import { objectOf, type Source, type SourcePath, textOf } from './source.ts';
+import { importSources, type Source, type SourcePath } from './source.ts';
 import { quoted } from '../../core/base/did-you-mean.ts';
-import { liteLLMReset } from '../../plugins/management/litellm/fields.ts';
-import { callbackSentences, inPlugin, settingSentences, type Told } from './litellm-remedies.ts';
+import { liteLLMDurations } from '../../plugins/management/litellm/fields.ts';
+import { litellmRemedies, type Told } from './litellm-remedies.ts';
 import { writeGuardrails, writeMcpServers } from './litellm-tools.ts';
 
 /** The configuration that does what a file of LiteLLM's proxy says. Throws when it is no such file. */
@@ -78,25 +78,25 @@ const mostModels = 1000;
 /** Writes everything of the file but models and routing. */
 function writeSettings(parts: ImportParts, deployments: readonly Deployment[]): void {
   const { source, told } = parts;
-  const root = objectOf(source.value);
-  writeKeys(parts, objectOf(root['general_settings']));
+  const root = importSources.objectOf(source.value);
+  writeKeys(parts, importSources.objectOf(root['general_settings']));
   writeForClients(parts, deployments);
   writeStores(parts, root);
-  writeCache(parts, objectOf(root['litellm_settings']), deployments);
-  writeLogging(parts, objectOf(root['litellm_settings']));
-  writeBudget(parts, objectOf(root['litellm_settings']));
+  writeCache(parts, importSources.objectOf(root['litellm_settings']), deployments);
+  writeLogging(parts, importSources.objectOf(root['litellm_settings']));
+  writeBudget(parts, importSources.objectOf(root['litellm_settings']));
   writeGuardrails(
     parts,
-    root['guardrails'] ?? objectOf(root['litellm_settings'])['guardrails'],
+    root['guardrails'] ?? importSources.objectOf(root['litellm_settings'])['guardrails'],
     root['guardrails'] === undefined,
   );
   writeMcpServers(parts, root);
-  for (const [section, sentences] of Object.entries(settingSentences))
-    for (const key of Object.keys(objectOf(root[section]))) {
+  for (const [section, sentences] of Object.entries(litellmRemedies.settings))
+    for (const key of Object.keys(importSources.objectOf(root[section]))) {
       const sentence = sentences[key];
       if (sentence !== undefined) told[sentence[0]]([section, key], sentence[1]);
     }
-  for (const name of Object.keys(objectOf(root['environment_variables'])))
+  for (const name of Object.keys(importSources.objectOf(root['environment_variables'])))
     told.changed(
       ['environment_variables', name],
       `set ${name} in the environment of the gateway: its file sets no variables`,
@@ -155,7 +155,11 @@ function writeForClients({ draft }: ImportParts, deployments: readonly Deploymen
     .filter(({ group }) => !group.includes('*'))
     .slice(0, mostModels)
     .map(({ group, kind, model, told }) => ({
-      ...{ name: escaped(group), provider: kind, ...(model !== '' && { model: escaped(model) }) },
+      ...{
+        name: writtenAs.escaped(group),
+        provider: kind,
+        ...(model !== '' && { model: writtenAs.escaped(model) }),
+      },
       ...told,
     }));
   draft.server['header_aliases'] = ['x-portkey', 'x-litellm'];
@@ -166,9 +170,11 @@ function writeForClients({ draft }: ImportParts, deployments: readonly Deploymen
 /** Redis of the router or of several instances, for counters. */
 function writeStores(parts: ImportParts, root: JsonObject): void {
   const { draft } = parts;
-  const router = objectOf(root['router_settings']);
+  const router = importSources.objectOf(root['router_settings']);
   const own = { host: 'host', port: 'port', password: 'password', url: 'url' };
-  const shared = objectOf(objectOf(root['general_settings'])['coordination_redis']);
+  const shared = importSources.objectOf(
+    importSources.objectOf(root['general_settings'])['coordination_redis'],
+  );
   const url =
     redisUrl(parts, 'router_settings', router, {
       host: 'redis_host',
@@ -222,7 +228,7 @@ function redisUrl(
 function writeCache(parts: ImportParts, settings: JsonObject, deployments: readonly Deployment[]): void {
   const { told, values, draft } = parts;
   const section = ['litellm_settings', 'cache_params'];
-  const given = objectOf(settings['cache_params']);
+  const given = importSources.objectOf(settings['cache_params']);
   if (settings['cache'] !== true) {
     if (settings['cache'] !== undefined)
       told.mapped(
@@ -243,7 +249,9 @@ function writeCache(parts: ImportParts, settings: JsonObject, deployments: reado
       draft.cache['max_age'] = Math.min(7_776_000, Math.max(1, Math.round(value)));
       told.mapped(at, 'is max_age of the plugin cache');
     } else if (key === 'supported_call_types' && Array.isArray(value)) {
-      const endpoints = [...new Set(value.flatMap((one) => endpointsOfCalls[textOf(one)] ?? []))];
+      const endpoints = [
+        ...new Set(value.flatMap((one) => endpointsOfCalls[importSources.textOf(one)] ?? [])),
+      ];
       if (endpoints.length === 0) draft.cache['mode'] = 'config';
       else draft.cache['endpoints'] = endpoints;
       told.mapped(
@@ -254,7 +262,7 @@ function writeCache(parts: ImportParts, settings: JsonObject, deployments: reado
       if (value === 'default_off') draft.cache['mode'] = 'config';
       told.changed(at, 'configs say what is cached (cache of a config); requests do not');
     } else if (key === 'namespace') told.missing(at, 'callers name a namespace in x-service-cache-namespace');
-    else if (key === 'type') writeCacheType(parts, textOf(value), { at, given, deployments });
+    else if (key === 'type') writeCacheType(parts, importSources.textOf(value), { at, given, deployments });
     else if (
       ![
         'host',
@@ -268,7 +276,7 @@ function writeCache(parts: ImportParts, settings: JsonObject, deployments: reado
     )
       told.missing(at, 'has no counterpart in the plugin cache (docs/cache.md)');
   }
-  const type = textOf(given['type']);
+  const type = importSources.textOf(given['type']);
   const url = redisUrl(parts, section, given, {
     host: 'host',
     port: 'port',
@@ -314,7 +322,7 @@ function writeCacheType(
   const threshold = given['similarity_threshold'];
   draft.cache['semantic'] = {
     provider: String(deployment.target['provider']).replace(/^@/, ''),
-    model: escaped(deployment.model),
+    model: writtenAs.escaped(deployment.model),
     ...(typeof threshold === 'number' && { threshold }),
   };
   told.mapped(place, 'is semantic.provider and semantic.model of the plugin cache');
@@ -341,15 +349,15 @@ function writeLogging({ told, draft }: ImportParts, settings: JsonObject): void 
     const list = settings[key];
     const items = Array.isArray(list) ? list : list === undefined ? [] : [list];
     for (const [index, item] of items.entries()) {
-      const name = textOf(item);
+      const name = importSources.textOf(item);
       const at = ['litellm_settings', key, ...(Array.isArray(list) ? [index] : [])];
       const own: Told = name.includes('.')
-        ? inPlugin
+        ? litellmRemedies.inPlugin
         : [
             'missing',
             `requests are in the log and analytics of the gateway; ${quoted(name.slice(0, 64))} has no counterpart`,
           ];
-      const sentence = callbackSentences[name] ?? own;
+      const sentence = litellmRemedies.callbacks[name] ?? own;
       told[sentence[0]](at, sentence[1]);
     }
     if (Array.isArray(list) && list.length === 0) told.mapped(['litellm_settings', key], 'is empty');
@@ -365,7 +373,7 @@ function writeBudget({ told, draft }: ImportParts, settings: JsonObject): void {
       told.missing(['litellm_settings', 'budget_duration'], 'there is no max_budget');
     return;
   }
-  const reset = liteLLMReset(textOf(duration));
+  const reset = liteLLMDurations.reset(importSources.textOf(duration));
   draft.organisation['usage_limit_policies'] = [
     {
       slug: 'litellm-max-budget',

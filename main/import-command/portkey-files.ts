@@ -1,9 +1,9 @@
 // Records in the files of Portkey: what each object is.
 import path from 'node:path';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
-import { slugOf } from './draft.ts';
+import { writtenAs } from './draft.ts';
 import type { Report } from './report.ts';
-import { type Source, type SourcePath, textOf } from './source.ts';
+import { importSources, type Source, type SourcePath } from './source.ts';
 
 /** Keys by which a config is told from other objects. */
 const tellingKeys = [
@@ -45,7 +45,7 @@ export interface Found {
 }
 
 /** Sorts the objects of one file by what they are. */
-export function gatherRecords(source: Source, found: Found, report: Report): void {
+function gatherRecords(source: Source, found: Found, report: Report): void {
   const told = report.of(source);
   const visit = (value: unknown, at: SourcePath): void => {
     if (Array.isArray(value)) {
@@ -55,7 +55,10 @@ export function gatherRecords(source: Source, found: Found, report: Report): voi
     if (!isJsonObject(value)) return;
     if (at.length === 0 && isOfGateway(value)) found.isOfGateway = true;
     const record = { source, value, at };
-    const name = textOf(value['slug']) || textOf(value['name']) || path.parse(source.file).name;
+    const name =
+      importSources.textOf(value['slug']) ||
+      importSources.textOf(value['name']) ||
+      path.parse(source.file).name;
     if (value['config'] !== undefined && typeof value['slug'] === 'string') {
       const written = value['config'];
       // Versions of a saved config hold it as text.
@@ -71,7 +74,7 @@ export function gatherRecords(source: Source, found: Found, report: Report): voi
           if (key !== 'config' || typeof written === 'string')
             told.mapped(
               [...at, key],
-              key === 'config' ? `is configs.${slugOf(name)}` : 'tells of the record',
+              key === 'config' ? `is configs.${writtenAs.slug(name)}` : 'tells of the record',
             );
       } else told.missing([...at, 'config'], 'is no JSON object');
     } else if (Array.isArray(value['checks'])) found.guardrails.push(record);
@@ -79,7 +82,7 @@ export function gatherRecords(source: Source, found: Found, report: Report): voi
     else if (isConfig(value) && (at.length === 0 || typeof at.at(-1) === 'string'))
       found.configs.push({
         ...record,
-        name: textOf(at.at(-1)) || path.parse(source.file).name,
+        name: importSources.textOf(at.at(-1)) || path.parse(source.file).name,
         config: value,
         configAt: at,
       });
@@ -125,7 +128,7 @@ function isKey(value: JsonObject): boolean {
 }
 
 /** Kind of provider of a virtual key or integration. */
-export function kindOf(value: JsonObject): string | undefined {
+function kindOf(value: JsonObject): string | undefined {
   for (const key of ['ai_provider_id', 'ai_provider_name', 'ai_provider', 'provider', 'provider_name'])
     if (typeof value[key] === 'string') return value[key];
   return undefined;
@@ -140,7 +143,7 @@ function parsedOf(text: string): unknown {
 }
 
 /** Fields whose name in records is shorter. */
-export const shortNames: Readonly<Record<string, string>> = {
+const shortNames: Readonly<Record<string, string>> = {
   resource_name: 'azure_resource_name',
   deployment_name: 'azure_deployment_id',
   deployment_id: 'azure_deployment_id',
@@ -151,7 +154,7 @@ export const shortNames: Readonly<Record<string, string>> = {
 };
 
 /** Kinds of providers by words in the name of a virtual key, the more exact ones first. */
-export const guesses: readonly (readonly [string, string])[] = [
+const guesses: readonly (readonly [string, string])[] = [
   ['azure', 'azure-openai'],
   ['openrouter', 'openrouter'],
   ['bedrock', 'bedrock'],
@@ -169,3 +172,6 @@ export const guesses: readonly (readonly [string, string])[] = [
   ['open-ai', 'openai'],
   ['gpt', 'openai'],
 ];
+
+/** Records in the files of an export. */
+export const portkeyFiles = { gather: gatherRecords, kindOf, shortNames, guesses };

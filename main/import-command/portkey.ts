@@ -4,17 +4,10 @@ import { didYouMean, quoted } from '../../core/base/did-you-mean.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
 import { providerFieldAliases, providerFields } from '../../core/providers/provider-fields.ts';
 import { providerNames, providerRows } from '../built-ins.ts';
-import { defaultAzureVersion, Draft, slugOf, Values, variableOf, type Written } from './draft.ts';
-import {
-  type Found,
-  gatherRecords,
-  guesses,
-  kindOf,
-  shortNames,
-  type SourceRecord,
-} from './portkey-files.ts';
+import { defaultAzureVersion, Draft, Values, type Written, writtenAs } from './draft.ts';
+import { type Found, portkeyFiles, type SourceRecord } from './portkey-files.ts';
 import type { Report } from './report.ts';
-import { objectOf, type Source, type SourcePath, textOf } from './source.ts';
+import { importSources, type Source, type SourcePath } from './source.ts';
 
 const secretFields: ReadonlySet<string> = new Set(
   providerFields.filter(({ secret }) => secret).map(({ name }) => name),
@@ -48,7 +41,7 @@ const guardrailLists = new Set(
 /** The configuration that does what these files say. Throws when none of them is of Portkey. */
 export function importPortkey(sources: readonly Source[], report: Report): Draft {
   const found: Found = { configs: [], keys: [], guardrails: [], isOfGateway: false };
-  for (const source of sources) gatherRecords(source, found, report);
+  for (const source of sources) portkeyFiles.gather(source, found, report);
   if (!found.isOfGateway && found.configs.length + found.keys.length + found.guardrails.length === 0)
     throw new Error(
       `${sources[0]?.file ?? 'The folder'} holds no config, virtual key, integration or guardrail of Portkey.`,
@@ -71,11 +64,14 @@ class PortkeyImport {
   constructor(found: Found, report: Report) {
     this.#found = found;
     this.#report = report;
-    this.#slugs = new Set(found.keys.map(({ value }) => textOf(value['slug'])));
+    this.#slugs = new Set(found.keys.map(({ value }) => importSources.textOf(value['slug'])));
     this.#guardrails = new Set(
-      found.guardrails.flatMap(({ value }) => [textOf(value['slug']), textOf(value['id'])]),
+      found.guardrails.flatMap(({ value }) => [
+        importSources.textOf(value['slug']),
+        importSources.textOf(value['id']),
+      ]),
     );
-    this.#configNames = new Map(found.configs.map(({ name }) => [name, slugOf(name)]));
+    this.#configNames = new Map(found.configs.map(({ name }) => [name, writtenAs.slug(name)]));
   }
 
   write(): Draft {
@@ -84,18 +80,18 @@ class PortkeyImport {
     const written = guardrails.map((one) => this.#guardrail(one));
     if (written.length > 0) this.#draft.organisation['guardrails'] = written;
     for (const { source, config, configAt, name, value, at } of configs) {
-      this.#draft.addConfig(name, this.#config(source, objectOf(config), configAt));
+      this.#draft.addConfig(name, this.#config(source, importSources.objectOf(config), configAt));
       const isOnly = configs.length === 1;
       const isDefault = value['is_default'] === 1 || value['is_default'] === true;
       if (!isDefault && !isOnly) continue;
-      this.#draft.provider['config'] = slugOf(name);
+      this.#draft.provider['config'] = writtenAs.slug(name);
       this.#report
         .of(source)
         .changed(
           isDefault ? [...at, 'is_default'] : at,
-          namesHost(objectOf(config))
-            ? `is the config of requests that name neither a config nor a provider; others name it in x-portkey-config: ${slugOf(name)}`
-            : `names no provider, so each request has to (x-portkey-provider: @…, or @…/model), with x-portkey-config: ${slugOf(name)}`,
+          namesHost(importSources.objectOf(config))
+            ? `is the config of requests that name neither a config nor a provider; others name it in x-portkey-config: ${writtenAs.slug(name)}`
+            : `names no provider, so each request has to (x-portkey-provider: @…, or @…/model), with x-portkey-config: ${writtenAs.slug(name)}`,
         );
     }
     if (this.#draft.provider['config'] === undefined) this.#draft.provider['default'] = 'mock';
@@ -106,8 +102,8 @@ class PortkeyImport {
   #key({ source, value, at }: SourceRecord): void {
     const told = this.#report.of(source);
     const values = this.#of(source);
-    const slug = textOf(value['slug']);
-    const kind = kindOf(value) ?? '';
+    const slug = importSources.textOf(value['slug']);
+    const kind = portkeyFiles.kindOf(value) ?? '';
     const settings: Written = {};
     if (!providerNames.has(kind)) {
       const meant = didYouMean(kind, providerNames);
@@ -117,21 +113,25 @@ class PortkeyImport {
       );
       return;
     }
-    const secretName = `${variableOf(slug)}_API_KEY`;
+    const secretName = `${writtenAs.variable(slug)}_API_KEY`;
     const row = providerRows.get(kind);
     if (row?.credentials !== 'none' && row?.credentials !== 'sigv4' && row?.credentials !== 'google') {
       const key = ['key', 'api_key', 'apiKey'].find((one) => typeof value[one] === 'string');
-      const credentials = objectOf(value['credentials']);
+      const credentials = importSources.objectOf(value['credentials']);
       const nested = typeof credentials['apiKey'] === 'string' ? ['credentials', 'apiKey'] : undefined;
       const place = [...at, ...(key === undefined ? (nested ?? ['slug']) : [key])];
       // Lists show keys masked: the secret itself has to be set by hand in any case.
       const secret = key === undefined ? credentials['apiKey'] : value[key];
-      settings['api_key'] = values.secret(place, textOf(secret) || `key of ${slug}`, secretName);
+      settings['api_key'] = values.secret(
+        place,
+        importSources.textOf(secret) || `key of ${slug}`,
+        secretName,
+      );
       if (key !== undefined || nested !== undefined)
-        told.mapped(place, `is api_key of providers.${slugOf(slug)}`);
+        told.mapped(place, `is api_key of providers.${writtenAs.slug(slug)}`);
     }
     for (const section of ['model_config', 'modelConfig', 'configurations', 'credentials', 'config'])
-      for (const [key, item] of Object.entries(objectOf(value[section]))) {
+      for (const [key, item] of Object.entries(importSources.objectOf(value[section]))) {
         if (key === 'apiKey') continue;
         this.#field(source, { key, item, at: [...at, section, key], settings, slug });
       }
@@ -142,7 +142,7 @@ class PortkeyImport {
     );
     for (const key of Object.keys(value)) {
       const here = [...at, key];
-      if (kindOf({ [key]: value[key] ?? null }) !== undefined && key !== 'name')
+      if (portkeyFiles.kindOf({ [key]: value[key] ?? null }) !== undefined && key !== 'name')
         told.mapped(here, `is the kind of providers.${written}`);
       else if (key === 'rate_limits' || key === 'usage_limits') {
         const list = [value[key]].flat().filter(isJsonObject);
@@ -187,15 +187,16 @@ class PortkeyImport {
     const told = this.#report.of(source);
     const values = this.#of(source);
     const snake = snakeCase(key);
-    const name = shortNames[snake] ?? snake;
+    const name = portkeyFiles.shortNames[snake] ?? snake;
     if (item === null || item === '' || isJsonObject(item) || Array.isArray(item)) {
       if (item !== null && item !== '') told.missing(at, 'is no text, and is left out');
       return;
     }
-    if (name === 'custom_host') settings['base_url'] = values.address(at, item, `${variableOf(slug)}_URL`);
+    if (name === 'custom_host')
+      settings['base_url'] = values.address(at, item, `${writtenAs.variable(slug)}_URL`);
     else if (fieldNames.has(name))
       settings[name] = secretFields.has(name)
-        ? values.secret(at, item, `${variableOf(slug)}_${variableOf(name)}`)
+        ? values.secret(at, item, `${writtenAs.variable(slug)}_${writtenAs.variable(name)}`)
         : values.text(at, item);
     else {
       told.missing(at, 'is no setting of a provider');
@@ -206,23 +207,27 @@ class PortkeyImport {
 
   #guardrail({ source, value, at }: SourceRecord): Written {
     const told = this.#report.of(source);
-    const slug = slugOf(textOf(value['slug']) || textOf(value['id']) || textOf(value['name']));
+    const slug = writtenAs.slug(
+      importSources.textOf(value['slug']) ||
+        importSources.textOf(value['id']) ||
+        importSources.textOf(value['name']),
+    );
     told.mapped(at, `is the guardrail ${quoted(slug)} of organisation.guardrails`);
     const checks = (Array.isArray(value['checks']) ? value['checks'] : []).map((check, index) => {
-      const { id, name, parameters, is_enabled: isEnabled } = objectOf(check);
+      const { id, name, parameters, is_enabled: isEnabled } = importSources.objectOf(check);
       const here = [...at, 'checks', index, 'parameters'];
       return {
-        id: textOf(id),
+        id: importSources.textOf(id),
         ...(typeof name === 'string' && { name }),
         ...(typeof isEnabled === 'boolean' && { is_enabled: isEnabled }),
         ...(isJsonObject(parameters) && { parameters: this.#data(source, parameters, here) }),
       };
     });
-    const actions = objectOf(value['actions']);
+    const actions = importSources.objectOf(value['actions']);
     const kept = Object.entries(actions).map(([key, item]) => [snakeCase(key), item] as const);
     return {
       slug,
-      name: textOf(value['name']) || slug,
+      name: importSources.textOf(value['name']) || slug,
       checks,
       actions: Object.fromEntries(
         kept.filter(([key]) => ['deny', 'async', 'sequential', 'on_success', 'on_fail'].includes(key)),
@@ -245,7 +250,7 @@ class PortkeyImport {
       const name = snakeCase(key);
       if (name === 'options' || name === 'targets') {
         const targets = (Array.isArray(value) ? value : []).map((target, index) =>
-          this.#config(source, objectOf(target), [...here, index]),
+          this.#config(source, importSources.objectOf(target), [...here, index]),
         );
         written['targets'] = targets;
         if (name === 'options')
@@ -262,33 +267,36 @@ class PortkeyImport {
           written['config'] = known;
           say('mapped', here, `is configs.${known}`);
         }
-      } else if (name === 'virtual_key' || (name === 'provider' && textOf(value).startsWith('@'))) {
-        const slug = textOf(value).replace(/^@/, '');
+      } else if (
+        name === 'virtual_key' ||
+        (name === 'provider' && importSources.textOf(value).startsWith('@'))
+      ) {
+        const slug = importSources.textOf(value).replace(/^@/, '');
         this.#reference(source, slug, here);
-        written[name] = name === 'provider' ? `@${slugOf(slug)}` : slugOf(slug);
-      } else if (name === 'provider' && !providerNames.has(textOf(value))) {
+        written[name] = name === 'provider' ? `@${writtenAs.slug(slug)}` : writtenAs.slug(slug);
+      } else if (name === 'provider' && !providerNames.has(importSources.textOf(value))) {
         say(
           'missing',
           here,
-          `${quoted(textOf(value))} is no provider of the table: write it under providers with dialect and base_url`,
+          `${quoted(importSources.textOf(value))} is no provider of the table: write it under providers with dialect and base_url`,
         );
       } else if (guardrailLists.has(name)) this.#guardrailList(source, { name, value, here, written });
       else if (name === 'api_key') {
         written[name] = values.secret(
           here,
           value,
-          `${variableOf(textOf(config['provider']) || 'provider')}_API_KEY`,
+          `${writtenAs.variable(importSources.textOf(config['provider']) || 'provider')}_API_KEY`,
         );
         say('mapped', here, 'is api_key of the target');
       } else if (fieldNames.has(name)) {
         written[name] = secretFields.has(name)
-          ? values.secret(here, value, variableOf(name))
+          ? values.secret(here, value, writtenAs.variable(name))
           : values.text(here, value);
         say('mapped', here, `is ${name} of the target`);
       } else if (name === 'custom_host') {
         written[name] = values.address(here, value, 'CUSTOM_HOST');
         say('mapped', here, 'is custom_host of the target');
-      } else if (name === 'cache' && objectOf(value)['mode'] === 'semantic') {
+      } else if (name === 'cache' && importSources.objectOf(value)['mode'] === 'semantic') {
         written[name] = this.#data(source, value, here);
         say(
           'changed',
@@ -321,35 +329,35 @@ class PortkeyImport {
   #reference(source: Source, slug: string, at: SourcePath): void {
     const told = this.#report.of(source);
     if (this.#slugs.has(slug)) {
-      told.mapped(at, `is providers.${slugOf(slug)}`);
+      told.mapped(at, `is providers.${writtenAs.slug(slug)}`);
       return;
     }
     const name = slug.toLowerCase();
-    const kind = guesses.find(([word]) => name.includes(word))?.[1] ?? rowByWord(name);
+    const kind = portkeyFiles.guesses.find(([word]) => name.includes(word))?.[1] ?? rowByWord(name);
     if (kind === undefined) {
       const settings = {
         dialect: 'openai-chat',
-        base_url: this.#of(source).variable(at, `${variableOf(slug)}_URL`),
-        api_key: this.#of(source).variable(at, `${variableOf(slug)}_API_KEY`),
+        base_url: this.#of(source).variable(at, `${writtenAs.variable(slug)}_URL`),
+        api_key: this.#of(source).variable(at, `${writtenAs.variable(slug)}_API_KEY`),
       };
       this.#draft.providerSlug(slug, undefined, settings);
       told.changed(
         at,
-        `no record says what ${quoted(slug)} is: providers.${slugOf(slug)} is a host that speaks OpenAI's wire, at the address of a variable`,
+        `no record says what ${quoted(slug)} is: providers.${writtenAs.slug(slug)} is a host that speaks OpenAI's wire, at the address of a variable`,
       );
       return;
     }
     const values = this.#of(source);
-    const settings: Written = { api_key: values.variable(at, `${variableOf(slug)}_API_KEY`) };
+    const settings: Written = { api_key: values.variable(at, `${writtenAs.variable(slug)}_API_KEY`) };
     if (kind === 'azure-openai') {
-      settings['azure_resource_name'] = values.variable(at, `${variableOf(slug)}_RESOURCE_NAME`);
+      settings['azure_resource_name'] = values.variable(at, `${writtenAs.variable(slug)}_RESOURCE_NAME`);
       settings['azure_api_version'] = defaultAzureVersion;
     }
     if (kind === 'bedrock') settings['aws_region'] = values.variable(at, 'AWS_REGION', 'us-east-1');
     this.#draft.providerSlug(slug, kind, settings);
     told.changed(
       at,
-      `no record says what ${quoted(slug)} is: by its name providers.${slugOf(slug)} is taken for ${quoted(kind)}`,
+      `no record says what ${quoted(slug)} is: by its name providers.${writtenAs.slug(slug)} is taken for ${quoted(kind)}`,
     );
   }
 
@@ -361,14 +369,18 @@ class PortkeyImport {
     const kept: unknown[] = [];
     for (const [index, item] of (Array.isArray(value) ? value : []).entries()) {
       const at = [...here, index];
-      const members = objectOf(item);
+      const members = importSources.objectOf(item);
       const slug =
-        typeof item === 'string' ? item : Object.keys(members).length === 1 ? textOf(members['id']) : '';
+        typeof item === 'string'
+          ? item
+          : Object.keys(members).length === 1
+            ? importSources.textOf(members['id'])
+            : '';
       if (slug === '') {
         kept.push(this.#data(source, item, at));
         told.mapped(at, `is a guardrail of ${name}`);
       } else if (this.#guardrails.has(slug)) {
-        kept.push(slugOf(slug));
+        kept.push(writtenAs.slug(slug));
         told.mapped(at, `is the guardrail ${quoted(slug)}`);
       } else
         told.missing(
@@ -391,7 +403,9 @@ class PortkeyImport {
           const isSecret = /(api_?key|secret|password|token)$/i.test(key) && typeof item === 'string';
           return [
             key,
-            isSecret ? values.secret(here, item, variableOf(snakeCase(key))) : this.#data(source, item, here),
+            isSecret
+              ? values.secret(here, item, writtenAs.variable(snakeCase(key)))
+              : this.#data(source, item, here),
           ];
         }),
       );
@@ -410,7 +424,11 @@ function namesHost(config: JsonObject): boolean {
   const keys = new Set(Object.keys(config).map(snakeCase));
   if (['provider', 'virtual_key', 'custom_host', 'config'].some((key) => keys.has(key))) return true;
   const targets = config['targets'] ?? config['options'];
-  return Array.isArray(targets) && targets.length > 0 && targets.every((one) => namesHost(objectOf(one)));
+  return (
+    Array.isArray(targets) &&
+    targets.length > 0 &&
+    targets.every((one) => namesHost(importSources.objectOf(one)))
+  );
 }
 
 /** The provider of the table that the first word of a name stands for: `stability-prod` for `stability-ai`. */

@@ -4,11 +4,11 @@ import path from 'node:path';
 import type { ImportFromCommand } from '../../core/administration/cli/arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { importBifrost } from './bifrost.ts';
-import { Draft, slugOf, Values, type Written } from './draft.ts';
+import { Draft, Values, type Written, writtenAs } from './draft.ts';
 import { importLiteLLM } from './litellm.ts';
 import { importPortkey } from './portkey.ts';
 import { Report, type SourceReport } from './report.ts';
-import { readSource, readSources, type Source, textOf } from './source.ts';
+import { importSources, type Source } from './source.ts';
 import { isJsonObject, type JsonObject } from '../../core/base/json.ts';
 
 /** Where the command prints. */
@@ -40,13 +40,13 @@ export async function importFrom({
 async function draftOf(from: ImportFromCommand['from'], file: string, report: Report): Promise<Draft> {
   switch (from) {
     case 'litellm':
-      return importLiteLLM(await readSource(file), report);
+      return importLiteLLM(await importSources.read(file), report);
     case 'portkey':
-      return importPortkey(await readSources(file), report);
+      return importPortkey(await importSources.readAll(file), report);
     case 'bifrost':
-      return importBifrost(await readSource(file), report);
+      return importBifrost(await importSources.read(file), report);
     case 'openrouter':
-      return importOpenRouter(await readSources(file), report);
+      return importOpenRouter(await importSources.readAll(file), report);
   }
 }
 
@@ -95,7 +95,7 @@ function importOpenRouter(sources: readonly Source[], report: Report): Draft {
     const told = report.of(source);
     const values = new Values(source, report);
     draft.providerSlug(openRouter, 'openrouter', { api_key: values.variable([], 'OPENROUTER_API_KEY') });
-    const name = draft.addConfig(slugOf(path.parse(source.file).name), openRouterConfig(value, told));
+    const name = draft.addConfig(writtenAs.slug(path.parse(source.file).name), openRouterConfig(value, told));
     if (sources.length === 1) draft.provider['config'] = name;
     told.changed(
       [],
@@ -108,8 +108,10 @@ function importOpenRouter(sources: readonly Source[], report: Report): Draft {
 }
 
 function openRouterConfig(value: JsonObject, told: SourceReport): Written {
-  const others = Array.isArray(value['models']) ? value['models'].map(textOf) : [];
-  const models = [...new Set([textOf(value['model']), ...others].filter((model) => model !== ''))];
+  const others = Array.isArray(value['models']) ? value['models'].map(importSources.textOf) : [];
+  const models = [
+    ...new Set([importSources.textOf(value['model']), ...others].filter((model) => model !== '')),
+  ];
   const defaults: Written = {};
   const overrides: Written = {};
   for (const [key, item] of Object.entries(value)) {

@@ -5,6 +5,9 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, type Document, parseDocum
 import { childPointer, isJsonObject, type JsonObject } from '../../core/base/json.ts';
 import { scanYaml } from '../../core/base/scan-yaml.ts';
 
+/** Reads the files to import. */
+export const importSources = { read: readSource, readAll: readSources, objectOf, textOf };
+
 /** Keys and indices from the root of a document to a value. */
 export type SourcePath = readonly (string | number)[];
 
@@ -82,7 +85,7 @@ function offsetOf(node: unknown): number | undefined {
 }
 
 /** Reads one file. Rejects with a sentence when it cannot be read, is too large, or is neither YAML nor JSON. */
-export async function readSource(file: string): Promise<Source> {
+async function readSource(file: string): Promise<Source> {
   const shown = path.relative('', file) || file;
   const { size } = await stat(file).catch(() => {
     throw new Error(`${shown} cannot be read: there is no such file.`);
@@ -95,7 +98,7 @@ export async function readSource(file: string): Promise<Source> {
 const maxFiles = 500;
 
 /** Reads one file, or every JSON and YAML file of a folder, by name. Rejects as `readSource` does. */
-export async function readSources(place: string): Promise<Source[]> {
+async function readSources(place: string): Promise<Source[]> {
   const isFolder = await stat(place).then(
     (found) => found.isDirectory(),
     () => false,
@@ -108,12 +111,12 @@ export async function readSources(place: string): Promise<Source[]> {
 }
 
 /** An object, or an empty one for anything else. */
-export function objectOf(value: unknown): JsonObject {
+function objectOf(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
 /** A text, number or boolean as text; empty for anything else. */
-export function textOf(value: unknown): string {
+function textOf(value: unknown): string {
   if (typeof value === 'string') return value;
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 }

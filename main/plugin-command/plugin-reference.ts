@@ -10,6 +10,9 @@ import {
 } from '../../core/config/describe-schema.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 
+/** Writes the reference of a plugin. */
+export const references = { plugin: pluginReference, optionsTable, table, cell, rows };
+
 const hookSays: Readonly<Record<keyof Omit<Hooks, 'routes'>, string>> = {
   admit: 'once per request, before anything is read',
   request: 'once per request',
@@ -23,7 +26,7 @@ const hookSays: Readonly<Record<keyof Omit<Hooks, 'routes'>, string>> = {
 };
 
 /** The reference of a plugin as Markdown. `hooks`: the result of `create`; undefined when it was not called. */
-export function pluginReference(definition: AnyPlugin, hooks: Hooks | undefined): string {
+function pluginReference(definition: AnyPlugin, hooks: Hooks | undefined): string {
   const { name, description, apiVersion = 1, schema } = definition;
   const options = schema === undefined ? 'It has no options of its own.' : optionsTable(schemaObject(schema));
   return [
@@ -87,7 +90,7 @@ function checks({ offers = [] }: AnyPlugin): string[] {
 // A schema as Markdown: for the configuration reference and for `weir plugin docs`.
 
 /** Every option of a plugin as a Markdown table. */
-export function optionsTable(schema: SchemaObject): string {
+function optionsTable(schema: SchemaObject): string {
   const found = rows(schema, '', schema);
   return found.length === 0 ? 'It has no options of its own.' : table(found);
 }
@@ -100,7 +103,7 @@ interface Row {
 }
 
 /** Rows as a Markdown table. */
-export function table(members: readonly Row[]): string {
+function table(members: readonly Row[]): string {
   const lines = members.map(
     ({ key, expected, fallback, description }) =>
       `| \`${key}\` | ${cell(expected)} | ${cell(fallback)} | ${cell(description)} |`,
@@ -109,7 +112,7 @@ export function table(members: readonly Row[]): string {
 }
 
 /** A text in a cell of a table. */
-export function cell(text: string): string {
+function cell(text: string): string {
   return text
     .replaceAll('\\', '\\\\')
     .replaceAll('|', '\\|')
@@ -124,7 +127,7 @@ const deepest = 6;
  * One row for every key below a schema: `url`, `journal.flush_ms`, `<name>.api_key`, `[].match.path`. A recursive
  * definition (a config's targets are configs) is described once: `around` are the enclosing definitions.
  */
-export function rows(
+function rows(
   schema: SchemaObject,
   path: string,
   root: SchemaObject,

@@ -12,7 +12,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import { builtIns } from '../built-ins.ts';
 import { inspectGateway } from '../testing/gateway.ts';
 import { checkMatrix } from './check-matrix.ts';
-import { pluginReference } from './plugin-reference.ts';
+import { references } from './plugin-reference.ts';
 import { version } from '../../core/administration/cli/arguments.ts';
 
 /** Dependencies of the command. */
@@ -32,7 +32,7 @@ export async function runPluginCommand(command: PluginCommand, parts: PluginComm
     }
     const definition = await loadDefinition(command.file, parts);
     if (command.action === 'test') return await checkMatrix({ ...command, definition }, print);
-    print(pluginReference(definition, await hooksOf(definition, command)));
+    print(references.plugin(definition, await hooksOf(definition, command)));
     return 0;
   } catch (error) {
     complain(error instanceof Error ? error.message : String(error));

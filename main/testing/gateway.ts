@@ -15,7 +15,7 @@ import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { PluginInstance } from '../../core/pipeline/call-hook.ts';
 import type { Journal } from '../../core/ports/journal.ts';
-import { ownFolder } from '../../storage/embedded/own-folder.ts';
+import { privateFolders } from '../../storage/embedded/own-folder.ts';
 import { openIdentity } from '../../storage/identity/open-identity.ts';
 import { assembleGateway } from '../assemble.ts';
 import { openSecrets } from '../open-secret-box.ts';
@@ -90,7 +90,7 @@ async function open(first: GatewayOptions, { home, lines, log, opened }: Place):
   const { config, source } = loaded;
   const features = readFeatures(environment, config.retention);
   const metrics = createMetrics();
-  await ownFolder(data);
+  await privateFolders.own(data);
   const keyPrefix = config.security.key_prefix;
   const identity = await openIdentity(data, { presetKey: key, ownerEmail: undefined, keyPrefix });
   const secrets = await openSecrets({ config, data, environment, log });

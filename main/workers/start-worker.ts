@@ -18,7 +18,7 @@ import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
 import { type Clock, systemClock as clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { lockData } from '../../storage/embedded/data-lock.ts';
-import { ownFolder } from '../../storage/embedded/own-folder.ts';
+import { privateFolders } from '../../storage/embedded/own-folder.ts';
 import { Channel, type Offered, type Remote } from '../../storage/parent/channel.ts';
 import { tellLatencies } from '../../storage/parent/latencies.ts';
 import { openKeys, createSecretBox } from '../../storage/secrets/key-file.ts';
@@ -118,7 +118,7 @@ class WorkerProcess {
       if (!this.#isStopping) log.error('The parent process has gone: this worker ends after its requests');
       this.#stop(0);
     });
-    await ownFolder(folder);
+    await privateFolders.own(folder);
     const lock = await lockData(folder, { clock, log, onLost: () => process.exit(1) });
     opened.push(() => lock.release());
     const data = path.resolve(this.#command.data);

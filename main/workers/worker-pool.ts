@@ -17,7 +17,7 @@ import { bounded } from '../../core/base/deadline.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { dataFolderHolder } from '../../storage/embedded/data-lock.ts';
-import { socketFolder } from '../../storage/embedded/own-folder.ts';
+import { privateFolders } from '../../storage/embedded/own-folder.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { Channel, type Offered } from '../../storage/parent/channel.ts';
 import { serveStores, type SharedByParent } from '../../storage/parent/serve-stores.ts';
@@ -129,7 +129,7 @@ export class WorkerPool implements Followers, CanaryFollowers {
   async open(stores: SharedByParent, ship: (folder: string) => Promise<boolean>): Promise<void> {
     this.#stores = stores;
     this.#ship = ship;
-    this.#folder = await socketFolder(this.#options.data, 'workers.sock');
+    this.#folder = await privateFolders.socket(this.#options.data, 'workers.sock');
     this.#server = createServer((socket) => this.#connected(socket));
     const place = path.join(this.#folder.path, 'workers.sock');
     // Left by a parent that was killed: this process holds the lock of the data folder.

@@ -10,8 +10,8 @@ import {
 import type { AnswerFacts } from '../../core/dialects/dialect.ts';
 import type { Cache, Similar } from '../../core/ports/cache.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
-import { AnswerStore, headersToKeep, type StoredAnswer } from './stored-answer.ts';
-import { cacheKey, namespaceOf, rememberBody } from './cache-key.ts';
+import { AnswerStore, type StoredAnswer, storedForm } from './stored-answer.ts';
+import { cacheKeys } from './cache-key.ts';
 import { CollectingBudget, collectStream, replay, streamTypeOf } from './replay.ts';
 import type { CacheArea } from '../../core/base/cache-namespace.ts';
 import type { Clock } from '../../core/ports/clock.ts';
@@ -164,13 +164,13 @@ class LookUps {
     const mode = asked?.mode ?? this.setup.mode;
     if (mode === 'off' || mode === 'config' || !endpoints.has(context.endpoint.id)) return undefined;
     if (context.service('debug')?.toLowerCase() === 'false') return undefined;
-    const key = cacheKey(context);
+    const key = cacheKeys.of(context);
     if (key === undefined) return undefined;
     const { organisationId, workspaceId } = context.facts;
     const askedAge = asked?.maxAgeMs;
     return {
       key,
-      area: { organisationId, workspaceId, namespace: namespaceOf(context) },
+      area: { organisationId, workspaceId, namespace: cacheKeys.namespace(context) },
       maxAgeMs: askedAge === undefined ? maxAgeMs : Math.min(Math.max(askedAge, minAgeMs), maxAgeLimitMs),
       question: mode === 'semantic' ? this.question(context) : undefined,
       threshold: asked?.threshold ?? similar?.threshold ?? 1,
@@ -352,7 +352,7 @@ export class AnswerCache {
     const answer = replay(context, stored, this.setup.clock.now());
     if (answer === undefined) return undefined;
     this.tell(context, similarity === undefined ? 'HIT' : 'SEMANTIC HIT');
-    if (similarity === undefined) rememberBody(context);
+    if (similarity === undefined) cacheKeys.rememberBody(context);
     lookUp.flight?.land(stored, similarity);
     return answer;
   }
@@ -380,7 +380,7 @@ export class AnswerCache {
     if (found === undefined || body.length > maxValueBytes) return flight?.release();
     const stored: StoredAnswer = {
       form,
-      headers: headersToKeep(headers),
+      headers: storedForm.headers(headers),
       body,
       model: found.model ?? '',
       finishReason: found.finishReason ?? '',

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { attemptContext, type TestAttempt } from '../../tests/kit/attempt-kit.ts';
-import { cacheKey, rememberBody } from './cache-key.ts';
+import { cacheKeys } from './cache-key.ts';
 
 const keyOf = async (attempt: TestAttempt): Promise<string | undefined> =>
-  cacheKey(await attemptContext(attempt));
+  cacheKeys.of(await attemptContext(attempt));
 
 const chat = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
 const plain: TestAttempt = { body: chat };
@@ -90,8 +90,8 @@ describe('the key of an answer', () => {
         body: { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(length) + last }] },
       });
       const context = await attemptContext(ask('a'));
-      const key = cacheKey(context);
-      rememberBody(context);
+      const key = cacheKeys.of(context);
+      cacheKeys.rememberBody(context);
       assert.equal(await keyOf(ask('a')), key);
       assert.equal(
         await keyOf({ body: { messages: (ask('a').body as typeof chat).messages, model: 'm' } }),
@@ -106,9 +106,9 @@ describe('the key of an answer', () => {
   test('a remembered body of one form is not one of the other where the form counts', async () => {
     const embed = { path: '/embeddings', body: { model: 'm', input: 'Hello' } };
     const context = await attemptContext(embed);
-    rememberBody(context);
+    cacheKeys.rememberBody(context);
     const streamed = { ...embed, body: { ...embed.body, stream: true } };
-    assert.notEqual(await keyOf(streamed), cacheKey(context));
+    assert.notEqual(await keyOf(streamed), cacheKeys.of(context));
   });
 
   test('is a digest that tells nothing', async () => {
@@ -138,7 +138,7 @@ test('is the same whether the body is remembered or not, whatever it came with l
   ].map((one) => ({ ...one, body }));
   const cold = await Promise.all(attempts.map(keyOf));
   assert.equal(new Set(cold).size, attempts.length);
-  rememberBody(await attemptContext({ body }));
+  cacheKeys.rememberBody(await attemptContext({ body }));
   for (const [i, one] of attempts.entries()) {
     for (const [j, other] of attempts.entries()) {
       assert.equal(await keyOf(one), cold[i]);
@@ -151,7 +151,7 @@ test('is another one for a body that looks like a remembered one and differs in 
   const content = 'abcdefghij'.repeat(12);
   const withContent = (text: string): TestAttempt => ({ body: { ...chat, messages: [], content: text } });
   const keys = new Set<string | undefined>();
-  rememberBody(await attemptContext(withContent(content)));
+  cacheKeys.rememberBody(await attemptContext(withContent(content)));
   keys.add(await keyOf(withContent(content)));
   for (let i = 0; i < content.length; i++) {
     const other = withContent(`${content.slice(0, i)}-${content.slice(i + 1)}`);
@@ -159,7 +159,7 @@ test('is another one for a body that looks like a remembered one and differs in 
     assert.ok(!keys.has(key), `the character at ${i}`);
     keys.add(key);
     // Both are known by now, or the one is in the place of the other.
-    rememberBody(await attemptContext(other));
+    cacheKeys.rememberBody(await attemptContext(other));
     assert.equal(await keyOf(other), key);
     assert.ok(keys.has(await keyOf(withContent(content))));
   }

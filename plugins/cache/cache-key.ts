@@ -4,6 +4,15 @@ import { sha256 } from '../../core/base/bytes.ts';
 import { isConvertible } from './replay.ts';
 import { quote } from '../../core/base/json.ts';
 
+/** Keys of the cache. */
+export const cacheKeys = {
+  canonicalJson,
+  of: cacheKey,
+  rememberBody,
+  question: questionKey,
+  namespace: namespaceOf,
+};
+
 /** Requests with a body nested more deeply than this are not cached; real ones are never so deep. */
 const maxDepth = 256;
 
@@ -12,7 +21,7 @@ const maxDepth = 256;
  * difference. Top-level members in `without` are left out; integers beyond 2^53 keep their digits. Undefined for a
  * document that is nested too deeply.
  */
-export function canonicalJson(value: JsonValue, without: ReadonlySet<string>): string | undefined {
+function canonicalJson(value: JsonValue, without: ReadonlySet<string>): string | undefined {
   return write(value, without, 0);
 }
 
@@ -100,7 +109,7 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
  * With a namespace header it includes the namespace; without one, the client's headers that the provider may read and
  * the request's metadata. Undefined for a request whose answer must not be cached.
  */
-export function cacheKey(context: AttemptContext): string | undefined {
+function cacheKey(context: AttemptContext): string | undefined {
   const sent = context.attempt.body;
   if (!sent.loaded || sent.bytes.length > maxKeyedBytes) return undefined;
   const { json, text } = sent;
@@ -117,7 +126,7 @@ export function cacheKey(context: AttemptContext): string | undefined {
  * Caches the body of a request that has a key: the next equal body gets its key at a fraction of the cost. Call it for
  * repeated bodies only; most bodies never come again.
  */
-export function rememberBody(context: AttemptContext): void {
+function rememberBody(context: AttemptContext): void {
   const { json, text } = context.attempt.body;
   bodiesOf(context).remember(text, json as JsonObject);
 }
@@ -126,14 +135,14 @@ export function rememberBody(context: AttemptContext): void {
  * Key of a set of comparable questions: it includes everything that `cacheKey` does, except the parts of the body that
  * `rest` leaves out. `space` names the vector space in which the questions are compared.
  */
-export function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
+function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
   const body = canonicalJson(rest, isConvertible(context) ? deliveryMembers : none);
   if (body === undefined) return undefined;
   return keyOf(questionFormat, part(space) + bodyKey(body), circumstancesOf(context));
 }
 
 /** The namespace that the request names; undefined for none. */
-export function namespaceOf(context: AttemptContext): string | undefined {
+function namespaceOf(context: AttemptContext): string | undefined {
   return context.service('cache-namespace') || undefined;
 }
 

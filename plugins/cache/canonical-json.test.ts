@@ -4,11 +4,11 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { JsonValue } from '../../core/pipeline/context.ts';
 import { parseJson } from '../../core/base/json.ts';
-import { canonicalJson } from './cache-key.ts';
+import { cacheKeys } from './cache-key.ts';
 
 const nothing: ReadonlySet<string> = new Set();
 const canonical = (text: string, without = nothing): string | undefined =>
-  canonicalJson(parseJson(text) as JsonValue, without);
+  cacheKeys.canonicalJson(parseJson(text) as JsonValue, without);
 
 /** The same document with its members in another order and blanks wherever JSON allows them. */
 function respelled(value: unknown, turn: () => number): string {

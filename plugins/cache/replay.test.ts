@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { isStreamSource, ReplayedStream } from '../../core/pipeline/answer.ts';
 import { attemptContext } from '../../tests/kit/attempt-kit.ts';
 import { replay } from './replay.ts';
-import { decodeAnswer, encodeAnswer, headersToKeep, type StoredAnswer } from './stored-answer.ts';
+import { type StoredAnswer, storedForm } from './stored-answer.ts';
 
 const stored: StoredAnswer = {
   form: 'json',
@@ -28,11 +28,11 @@ describe('a stored answer', () => {
     const wide = { ...stored, model: '模型'.repeat(100) };
     const long = { ...stored, body: Buffer.alloc(100_000, 'x') };
     for (const one of [stored, counted, odd, wide, long])
-      assert.deepEqual(decodeAnswer(encodeAnswer(one), one.storedAt), one);
+      assert.deepEqual(storedForm.decode(storedForm.encode(one), one.storedAt), one);
   });
 
   test('keeps only headers that describe the answer', () => {
-    const kept = headersToKeep([
+    const kept = storedForm.headers([
       'Content-Type',
       'a',
       'Set-Cookie',

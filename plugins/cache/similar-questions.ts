@@ -9,7 +9,7 @@ import type {
 import { chatEndpoints } from '../../core/dialects/endpoint.ts';
 import type { ConversationText } from '../../core/dialects/dialect.ts';
 import type { AttemptContext, JsonObject, JsonValue } from '../../core/pipeline/context.ts';
-import { questionKey } from './cache-key.ts';
+import { cacheKeys } from './cache-key.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
@@ -158,7 +158,7 @@ export function questionOf(context: AttemptContext, rules: QuestionRules): Quest
       rest,
       texts.filter(({ role }) => instructing.has(role)),
     );
-  const digest = questionKey(context, rest, rules.space);
+  const digest = cacheKeys.question(context, rest, rules.space);
   if (digest === undefined) return undefined;
   return { text, partition: { organisationId: context.facts.organisationId, digest } };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { noUsage } from '../../core/dialects/usage.ts';
-import { decodeAnswer, encodeAnswer, type StoredAnswer } from './stored-answer.ts';
+import { type StoredAnswer, storedForm } from './stored-answer.ts';
 
 const plain: StoredAnswer = {
   form: 'json',
@@ -35,15 +35,15 @@ const answers: readonly StoredAnswer[] = [
 test('an answer is read as it was written, whatever was written before it', () => {
   for (const before of answers) {
     for (const answer of answers) {
-      encodeAnswer(before);
+      storedForm.encode(before);
       // The bytes are good until the next call.
-      const bytes = new Uint8Array(encodeAnswer(answer));
-      assert.deepEqual(decodeAnswer(bytes, answer.storedAt), answer);
+      const bytes = new Uint8Array(storedForm.encode(answer));
+      assert.deepEqual(storedForm.decode(bytes, answer.storedAt), answer);
     }
   }
 });
 
 test('what nobody here wrote is no answer', () => {
   const lines = ['', '{}', '{}\n', 'x\n', '{"form":"json"}\n{}', '[]\n{}', 'null\n', '{"form":"json"'];
-  for (const line of lines) assert.equal(decodeAnswer(Buffer.from(line), 0), undefined, line);
+  for (const line of lines) assert.equal(storedForm.decode(Buffer.from(line), 0), undefined, line);
 });

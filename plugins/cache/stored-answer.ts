@@ -5,6 +5,9 @@ import { type CacheArea, invalidationKey } from '../../core/base/cache-namespace
 import type { Clock } from '../../core/ports/clock.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 
+/** An answer as the store holds it. */
+export const storedForm = { headers: headersToKeep, encode: encodeAnswer, decode: decodeAnswer };
+
 type MaybePromise<T> = T | Promise<T>;
 
 /** Areas whose keys are cached; making one costs as much as the rest of a hit's look-up. */
@@ -130,7 +133,7 @@ const keptHeaders: ReadonlySet<string> = new Set(['content-type', 'content-langu
 const keptLengths: ReadonlySet<number> = new Set([...keptHeaders].map((name) => name.length));
 
 /** The headers of a provider's answer that are stored with it. */
-export function headersToKeep(headers: HeaderList): HeaderList {
+function headersToKeep(headers: HeaderList): HeaderList {
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i] as string;
@@ -146,7 +149,7 @@ export function headersToKeep(headers: HeaderList): HeaderList {
 const scratch = Buffer.allocUnsafeSlow(65_536);
 
 /** A line of JSON that describes the body, and the body. The bytes are valid until the next call. */
-export function encodeAnswer(answer: StoredAnswer): Uint8Array {
+function encodeAnswer(answer: StoredAnswer): Uint8Array {
   const { usage, askedAt, body } = answer;
   // An undefined member is left out, as `JSON.stringify` does.
   const used = usage === undefined ? '' : `,"usage":${usageText(usage)}`;
@@ -192,7 +195,7 @@ function beginningOf({ form, headers, model, finishReason, tellsUsage }: StoredA
 const decoded = new WeakMap<Uint8Array, StoredAnswer>();
 
 /** Inverse of `encodeAnswer`. Undefined for bytes that it did not write. */
-export function decodeAnswer(bytes: Uint8Array, storedAt: number): StoredAnswer | undefined {
+function decodeAnswer(bytes: Uint8Array, storedAt: number): StoredAnswer | undefined {
   const known = decoded.get(bytes);
   if (known !== undefined) return known;
   const answer = decode(bytes, storedAt);

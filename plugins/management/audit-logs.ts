@@ -9,7 +9,7 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
-import { listReply, pageOf, pageQuery } from './shared/replies.ts';
+import { listReplies, paging } from './shared/replies.ts';
 import { Instant, Name, orNull, readInstant, strict } from './shared/fields.ts';
 import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import { isTokenError } from '../../core/errors/gateway-error.ts';
@@ -37,7 +37,7 @@ const optional = (description: string) => Type.Optional(Name(description));
 
 const Query = Type.Object(
   {
-    ...pageQuery,
+    ...paging.query,
     start_time: Type.Optional(Instant('Start. Default: the first entry.')),
     end_time: Type.Optional(Instant('End, inclusive. Default: now.')),
     organisation_id: optional("Default, and nothing else: the key's organisation."),
@@ -109,7 +109,7 @@ export function auditLogRoutes(): readonly RouteDefinition[] {
 
 /** `GET /audit-logs`: changes and refused attempts, with their actors. */
 function auditLogsRoute(): RouteDefinition {
-  const { object, total } = listReply;
+  const { object, total } = listReplies.of;
   return defineRoute({
     id: 'audit_logs.list',
     method: 'GET',
@@ -131,7 +131,7 @@ function auditLogsRoute(): RouteDefinition {
           },
         );
       }
-      const page = pageOf(query);
+      const page = paging.of(query);
       if (query.country) return { object: 'list' as const, total: 0, records: [] };
       const filter = filterOf(query);
       const found = await read(({ audit }) => audit.list(key.organisationId, filter, page));

@@ -4,7 +4,7 @@ import type { DeploymentData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
 import { RecordResource } from './shared/record-resource.ts';
-import { newSlug, noSuchRecord } from './shared/records.ts';
+import { storedRecords } from './shared/records.ts';
 import { ManagedBy, Name, plainObject, refusedBody, strict } from './shared/fields.ts';
 import type { Mistake } from '../../core/base/json.ts';
 
@@ -88,7 +88,7 @@ export function deploymentRoutes(scope: Scope): readonly RouteDefinition[] {
         const { name, type } = body;
         const before = { type, config: {}, allowAllWorkspaces: true, allowedWorkspaces: [] };
         const data = await changedData(writer, key.organisationId, body, before);
-        return { workspaceId: undefined, slug: body.slug ?? newSlug('dp-', name), name, data };
+        return { workspaceId: undefined, slug: body.slug ?? storedRecords.newSlug('dp-', name), name, data };
       },
       show: ({ id, slug }) => ({ id, slug, object: 'deployment' as const }),
     }),
@@ -123,7 +123,7 @@ async function requireDeployment(
 ): Promise<StoredRecord<'deployment'>> {
   const record = await records.find('deployment', { organisationId }, idOrSlug);
   if (record !== undefined) return record;
-  throw noSuchRecord('deployment', idOrSlug);
+  throw storedRecords.noSuch('deployment', idOrSlug);
 }
 
 /** The data after the change, with ids of the workspaces. Throws `invalid_request` for unknown workspaces. */

@@ -10,8 +10,8 @@ import type { GivenFeedback } from '../../core/ports/analytics.ts';
 import { keepRows } from './logs/reported.ts';
 import { analyticsQuestion } from './shared/data-visibility.ts';
 import { plainObject, refusedBody, strict } from './shared/fields.ts';
-import { noSuchRecord } from './shared/records.ts';
-import { listReply } from './shared/replies.ts';
+import { storedRecords } from './shared/records.ts';
+import { listReplies } from './shared/replies.ts';
 import { filterQuery } from './shared/request-filter.ts';
 
 const opinion = {
@@ -116,7 +116,7 @@ function listRoute(scope: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     query: ListQuery,
-    reply: Type.Object({ ...listReply, data: Type.Array(Given) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(Given) }),
     async handle({ query, key, role }) {
       const { value_min: min, value_max: max, page_size: limit = defaultPageSize } = query;
       const { total, rows } = await scope.analytics.feedback({
@@ -186,7 +186,7 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
       const find = () => analytics.feedbackById(params.id, window, { ...reachOf(key), asker: key.id });
       if (journal.state('feedback').pending > 0) await journal.settle(settleMs);
       const before = await find();
-      if (before === undefined) throw noSuchRecord('feedback', params.id);
+      if (before === undefined) throw storedRecords.noSuch('feedback', params.id);
       const row: FeedbackRow = {
         ...before,
         id: randomUUID(),

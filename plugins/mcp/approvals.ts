@@ -2,7 +2,7 @@ import { RecentMap } from '../../core/base/recent-map.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 import { toolDigest } from '../../core/organisation/tool-digest.ts';
 import type { JsonObject, Scope } from '../../core/pipeline/plugin.ts';
-import { refusedCapability, textOf } from './messages.ts';
+import { rpcMessages } from './messages.ts';
 import type { Asked, ServerLinks } from './server-link.ts';
 import type { McpServer } from './servers.ts';
 
@@ -48,7 +48,7 @@ export class Approvals {
 
   /** Whether an entry of a list of tools may be shown; remembers how the server describes it. */
   admits(server: McpServer, tool: JsonObject): boolean {
-    const name = textOf(tool, 'name') ?? '';
+    const name = rpcMessages.textOf(tool, 'name') ?? '';
     const approved = server.approvedDigest(name);
     if (approved === undefined) return true;
     const digest = toolDigest(tool);
@@ -77,7 +77,7 @@ export class Approvals {
     if (seen === undefined && approved !== '' && !server.requiresListed) return;
     if (seen !== undefined && seen.digest === approved) return;
     this.#holdBack(server, name, seen?.digest);
-    throw refusedCapability(
+    throw rpcMessages.refusedCapability(
       `The tool ${JSON.stringify(name.slice(0, 128))} of the MCP server "${server.slug}"`,
       reason(approved, seen),
     );

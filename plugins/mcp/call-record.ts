@@ -6,8 +6,16 @@ import { type Answer, isStreamSource, type StreamSource } from '../../core/pipel
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import type { JsonValue, RequestContext } from '../../core/pipeline/plugin.ts';
-import { type RpcBody, type RpcMessage, textOf } from './messages.ts';
+import { type RpcBody, type RpcMessage, rpcMessages } from './messages.ts';
 import { PassedStream } from './server-answer.ts';
+
+/** Notes on the log row of a call. */
+export const callRecord = {
+  method: recordMethod,
+  openStream: recordOpenStream,
+  messages: recordMessages,
+  answer: recordAnswer,
+};
 
 /** Operations that the log names; everything else that clients may ask for is `mcp`. */
 const operations: ReadonlyMap<string, string> = new Map([
@@ -30,12 +38,12 @@ const ofKinds = { notification: 'mcp.notification', response: 'mcp.response' } a
 const ofMethods: Readonly<Record<string, string>> = { GET: 'mcp.listen', DELETE: 'mcp.end' };
 
 /** Notes for the log what a request without messages asks for: `GET` and `DELETE`. */
-export function recordMethod({ method, facts }: RequestContext): void {
+function recordMethod({ method, facts }: RequestContext): void {
   facts.operation = ofMethods[method] ?? '';
 }
 
 /** Notes for the log that the answer is a stream that goes on until one side leaves; `now` is the monotonic clock. */
-export function recordOpenStream({ facts }: RequestContext, now: number): void {
+function recordOpenStream({ facts }: RequestContext, now: number): void {
   facts.stream = true;
   facts.openSince = now;
   facts.upstreamStartedAt ||= now;
@@ -45,7 +53,7 @@ export function recordOpenStream({ facts }: RequestContext, now: number): void {
  * Notes for the log what the messages ask for, and takes the place in a trace that they name in `_meta.traceparent`. The
  * server gets the gateway's own span in that member.
  */
-export function recordMessages(context: RequestContext, { messages, isBatch }: RpcBody): void {
+function recordMessages(context: RequestContext, { messages, isBatch }: RpcBody): void {
   const [message] = messages as readonly [RpcMessage];
   const { kind, method } = message;
   if (isBatch) context.facts.operation = 'mcp.batch';
@@ -56,7 +64,7 @@ export function recordMessages(context: RequestContext, { messages, isBatch }: R
 function joinTrace(context: RequestContext, { method, params }: RpcMessage, isBatch: boolean): void {
   const meta = Object.hasOwn(params, '_meta') ? params['_meta'] : undefined;
   if (!isJsonObject(meta)) return;
-  const parent = readTraceParent(textOf(meta, 'traceparent') ?? '');
+  const parent = readTraceParent(rpcMessages.textOf(meta, 'traceparent') ?? '');
   if (parent === undefined) return;
   const { facts, id } = context;
   // Headers win: of the request, and those of the gateway's own.
@@ -64,7 +72,7 @@ function joinTrace(context: RequestContext, { method, params }: RpcMessage, isBa
     if (facts.traceId === id) facts.traceId = parent.traceId;
     facts.parentSpanId ||= parent.parentId;
     facts.spanId ||= spanIdOfRequest(id);
-    const name = method === 'tools/call' ? textOf(params, 'name') : undefined;
+    const name = method === 'tools/call' ? rpcMessages.textOf(params, 'name') : undefined;
     facts.spanName ||= (name === undefined ? method : `${method} ${name}`).slice(0, longestName);
     facts.sampled = parent.sampled;
   }
@@ -82,7 +90,7 @@ const maxReadBytes = 262_144;
  * Notes for the log whether the answer says that something has failed, which no status tells: an error of JSON-RPC, or
  * the result of a tool with `isError`. Bytes pass as they are.
  */
-export function recordAnswer({ facts }: RequestContext, answer: Answer): Answer {
+function recordAnswer({ facts }: RequestContext, answer: Answer): Answer {
   const { status, headers, body } = answer;
   if (status !== 200 || body === null) return answer;
   const isStream = headerValue(headers, 'content-type') === 'text/event-stream';

@@ -4,7 +4,7 @@ import { readSseFrame, SseSplitter, writeSseFrame } from '../../core/base/sse.ts
 import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
 import { GatewayError, type JsonValue, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { type RpcId, textOf } from './messages.ts';
+import { type RpcId, rpcMessages } from './messages.ts';
 import type { Account } from './oauth/connections.ts';
 import { elicitsUrls, type ServerLinks } from './server-link.ts';
 import type { ChangeMessage, ServerAnswer } from './server-answer.ts';
@@ -188,7 +188,7 @@ class MergedStream implements StreamSource {
       const { data } = readSseFrame(frame);
       const message = isWhole && data ? parseJson(data) : undefined;
       if (!isJsonObject(message)) return;
-      if (listChanged.test(textOf(message, 'method') ?? '')) this.#owner.changed(server);
+      if (listChanged.test(rpcMessages.textOf(message, 'method') ?? '')) this.#owner.changed(server);
       const changed = change(message);
       if (!(changed instanceof Promise))
         hasRoom = this.#target?.data(writeSseFrame(writeJson(changed), 'message')) ?? false;

@@ -3,16 +3,16 @@ import { RecentMap } from '../../core/base/recent-map.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
-import { recordAnswer, recordMessages, recordMethod, recordOpenStream } from './call-record.ts';
+import { callRecord } from './call-record.ts';
 import { Catalogue, type ListMethod, matchesTemplate, type Offers } from './lists.ts';
 import { asGathered, GatheredStreams, type Gathering } from './gathered-streams.ts';
-import { readMessages, refusedCapability, type RpcId, type RpcMessage, textOf } from './messages.ts';
+import { type RpcId, type RpcMessage, rpcMessages } from './messages.ts';
 import type { Account } from './oauth/connections.ts';
 import type { Relay, RelayParts } from './relay.ts';
 import type { Asked } from './server-link.ts';
 import type { McpServer } from './servers.ts';
 import type { Session } from './sessions.ts';
-import { callTool, findTools, searchTools, type Shown, type ToolIndexes } from './tool-search.ts';
+import { type Shown, type ToolIndexes, toolSearch } from './tool-search.ts';
 
 /** Between the slug of a server and the name that a tool has there. */
 const separator = '__';
@@ -64,12 +64,12 @@ export class Gathered {
     if (context.method === 'POST') {
       const answer = await this.#post(gathering);
       // A list of the gateway's own making tells no failure, and can be long.
-      return context.facts.operation.endsWith('.list') ? answer : recordAnswer(context, answer);
+      return context.facts.operation.endsWith('.list') ? answer : callRecord.answer(context, answer);
     }
-    recordMethod(context);
+    callRecord.method(context);
     if (session === undefined) throw sessionNeeded();
     if (context.method === 'GET') {
-      recordOpenStream(context, this.#parts.scope.clock.monotonic());
+      callRecord.openStream(context, this.#parts.scope.clock.monotonic());
       return this.#streams.open(gathering, session);
     }
     await this.#end(gathering, session);
@@ -93,7 +93,7 @@ export class Gathered {
   async #post(gathering: Gathering): Promise<Answer> {
     const { context, session, selection } = gathering;
     if (!context.body.loaded) await context.body.load();
-    const said = readMessages(context.json);
+    const said = rpcMessages.read(context.json);
     const { messages, isBatch } = said;
     if (isBatch)
       throw new GatewayError(
@@ -103,7 +103,7 @@ export class Gathered {
     const message = messages[0] as RpcMessage;
     if (message.kind === 'request' && message.id !== undefined) context.set(rpcRequestId, message.id);
     context.facts.requestBytes = context.body.bytes.length;
-    recordMessages(context, said);
+    callRecord.messages(context, said);
     if (message.method === 'initialize') return this.#greet(gathering, message);
     if (session === undefined) throw sessionNeeded();
     if (message.kind === 'response') return await this.#respond(gathering, message);
@@ -115,7 +115,7 @@ export class Gathered {
   }
 
   #greet({ selection, caller }: Gathering, { params, id }: RpcMessage): Answer {
-    const asked = textOf(params, 'protocolVersion') ?? '';
+    const asked = rpcMessages.textOf(params, 'protocolVersion') ?? '';
     const version = versions.includes(asked) ? asked : (versions[0] as string);
     const result: JsonObject = {
       protocolVersion: version,
@@ -158,7 +158,7 @@ export class Gathered {
       case 'resources/unsubscribe':
         return await this.#pass(
           gathering,
-          await this.#serverOfUri(gathering, textOf(params, 'uri')),
+          await this.#serverOfUri(gathering, rpcMessages.textOf(params, 'uri')),
           message,
         );
       case 'completion/complete':
@@ -175,20 +175,24 @@ export class Gathered {
   async #call(gathering: Gathering, message: RpcMessage): Promise<Answer> {
     const { params, id } = message;
     const { selection } = gathering;
-    const name = textOf(params, 'name') ?? '';
+    const name = rpcMessages.textOf(params, 'name') ?? '';
     gathering.context.facts.mcpTool = name;
     if (selection.mode === 'search') {
       const given = isJsonObject(params['arguments']) ? params['arguments'] : {};
-      if (name === findTools.name) {
+      if (name === toolSearch.findTools.name) {
         const shown = await this.#shownTools(gathering);
-        return rpcAnswer(id, searchTools(this.#parts.indexes, shown, given));
+        return rpcAnswer(id, toolSearch.search(this.#parts.indexes, shown, given));
       }
-      if (name !== callTool.name)
-        throw refusedCapability(
+      if (name !== toolSearch.callTool.name)
+        throw rpcMessages.refusedCapability(
           `The tool ${JSON.stringify(name.slice(0, 128))}`,
-          `call it with ${callTool.name}`,
+          `call it with ${toolSearch.callTool.name}`,
         );
-      const inner = { ...params, name: textOf(given, 'name') ?? '', arguments: given['arguments'] ?? {} };
+      const inner = {
+        ...params,
+        name: rpcMessages.textOf(given, 'name') ?? '',
+        arguments: given['arguments'] ?? {},
+      };
       return await this.#callShown(gathering, withParams(message, inner));
     }
     return await this.#callShown(gathering, message);
@@ -196,7 +200,7 @@ export class Gathered {
 
   /** Calls a tool by the name under which it is shown. */
   async #callShown(gathering: Gathering, message: RpcMessage): Promise<Answer> {
-    const name = textOf(message.params, 'name') ?? '';
+    const name = rpcMessages.textOf(message.params, 'name') ?? '';
     const chosen = gathering.selection.chosen;
     if (chosen !== undefined) {
       const tool = chosen.find((one) => one.shown === name);
@@ -222,11 +226,11 @@ export class Gathered {
     const { ref } = message.params;
     if (!isJsonObject(ref))
       throw new GatewayError('mcp_message_invalid', '"completion/complete" has no "ref".');
-    const uri = textOf(ref, 'uri');
+    const uri = rpcMessages.textOf(ref, 'uri');
     if (uri !== undefined)
       return await this.#pass(gathering, await this.#serverOfUri(gathering, uri), message);
-    const found = placeOf(gathering.selection.servers, textOf(ref, 'name') ?? '');
-    if (found === undefined) throw unknownName('prompt', textOf(ref, 'name') ?? '');
+    const found = placeOf(gathering.selection.servers, rpcMessages.textOf(ref, 'name') ?? '');
+    if (found === undefined) throw unknownName('prompt', rpcMessages.textOf(ref, 'name') ?? '');
     const params = { ...message.params, ref: { ...ref, name: found.name } };
     return await this.#pass(gathering, found.server, withParams(message, params));
   }
@@ -287,17 +291,19 @@ export class Gathered {
     if (uri === undefined) throw new GatewayError('mcp_message_invalid', 'The "params" have no "uri".');
     const { servers } = gathering.selection;
     const lists = await this.#all(gathering, 'resources/list');
-    const listed = servers.find((_, index) => lists[index]?.some((one) => textOf(one, 'uri') === uri));
+    const listed = servers.find((_, index) =>
+      lists[index]?.some((one) => rpcMessages.textOf(one, 'uri') === uri),
+    );
     if (listed !== undefined) return listed;
     const templates = await this.#all(gathering, 'resources/templates/list');
     const fitting = servers.find((_, index) =>
       templates[index]?.some((one) => {
-        const template = textOf(one, 'uriTemplate') ?? '';
+        const template = rpcMessages.textOf(one, 'uriTemplate') ?? '';
         return template === uri || matchesTemplate(uri, template);
       }),
     );
     if (fitting !== undefined) return fitting;
-    throw refusedCapability(
+    throw rpcMessages.refusedCapability(
       `The resource ${JSON.stringify(uri.slice(0, 128))}`,
       'none of the servers offers it',
     );
@@ -310,7 +316,8 @@ export class Gathered {
 
   async #toolList(gathering: Gathering): Promise<Buffer> {
     const { mode, chosen } = gathering.selection;
-    if (mode === 'search') return Buffer.from(JSON.stringify({ tools: [findTools, callTool] }));
+    if (mode === 'search')
+      return Buffer.from(JSON.stringify({ tools: [toolSearch.findTools, toolSearch.callTool] }));
     if (chosen === undefined) return await this.#list(gathering, 'tools/list', 'tools');
     return Buffer.from(writeJson({ tools: (await this.#shownTools(gathering)).map(({ json }) => json) }));
   }
@@ -323,7 +330,7 @@ export class Gathered {
       return servers.flatMap(({ slug }, index) => (lists[index] ?? []).map((json) => prefixed(json, slug)));
     return chosen.flatMap(({ server, name, shown, description }) => {
       const at = servers.indexOf(server);
-      const json = lists[at]?.find((one) => textOf(one, 'name') === name);
+      const json = lists[at]?.find((one) => rpcMessages.textOf(one, 'name') === name);
       if (json === undefined) return [];
       return [shownAs(description === undefined ? json : { ...json, description }, shown)];
     });
@@ -377,7 +384,7 @@ function withParams(message: RpcMessage, params: JsonObject): RpcMessage {
 
 /** Under the name that tells which server has it. */
 function prefixed(json: JsonObject, slug: string): Shown {
-  return shownAs(json, slug + separator + (textOf(json, 'name') ?? ''));
+  return shownAs(json, slug + separator + (rpcMessages.textOf(json, 'name') ?? ''));
 }
 
 function sessionNeeded(): GatewayError {
@@ -388,7 +395,7 @@ function sessionNeeded(): GatewayError {
 }
 
 function unknownName(type: string, name: string): GatewayError {
-  return refusedCapability(
+  return rpcMessages.refusedCapability(
     `The ${type} ${JSON.stringify(name.slice(0, 128))}`,
     `there is none of that name; ${type}s/list names those that there are`,
   );

@@ -2,7 +2,7 @@ import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type JsonValue, type Scope } from '../../core/pipeline/plugin.ts';
 import type { McpCapabilityType } from '../../core/ports/record-kinds.ts';
 import type { Approvals } from './approvals.ts';
-import { textOf } from './messages.ts';
+import { rpcMessages } from './messages.ts';
 import type { McpServer } from './servers.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -161,12 +161,12 @@ export class OfferFilter {
   #shown(server: McpServer, list: OfferList, item: JsonValue): readonly JsonValue[] {
     if (!isJsonObject(item)) return [];
     for (const member of list.names) {
-      const name = textOf(item, member);
+      const name = rpcMessages.textOf(item, member);
       if (name !== undefined && !server.isOn(list.type, name)) return [];
     }
     if (list.type !== 'tool') return [item];
     if (!this.#approvals.admits(server, item)) return [];
-    const { description } = server.tool(textOf(item, 'name') ?? '') ?? {};
+    const { description } = server.tool(rpcMessages.textOf(item, 'name') ?? '') ?? {};
     return [description === undefined ? item : { ...item, description }];
   }
 }

@@ -1,6 +1,9 @@
 import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
 
+/** Reads JSON-RPC messages. */
+export const rpcMessages = { read: readMessages, textOf, refusedCapability };
+
 /** Id of a JSON-RPC request. */
 export type RpcId = string | number;
 
@@ -28,7 +31,7 @@ const longestMethod = 256;
 const longestId = 1_024;
 
 /** Reads the messages of a body. Throws `invalid_json` and `mcp_message_invalid`, with the place of the mistake. */
-export function readMessages(json: JsonValue | undefined): RpcBody {
+function readMessages(json: JsonValue | undefined): RpcBody {
   if (json === undefined)
     throw new GatewayError('invalid_json', 'The body is no valid JSON. Send one JSON-RPC message.');
   if (!Array.isArray(json)) return { messages: [readMessage(json, '')], isBatch: false };
@@ -69,12 +72,12 @@ function invalid(message: string): GatewayError {
 }
 
 /** A text in an object; undefined for another type. */
-export function textOf(object: JsonObject, name: string): string | undefined {
+function textOf(object: JsonObject, name: string): string | undefined {
   const value = Object.hasOwn(object, name) ? object[name] : undefined;
   return typeof value === 'string' ? value : undefined;
 }
 
 /** A refusal of something that a message asks for: a tool, a prompt, a resource. */
-export function refusedCapability(what: string, why: string): GatewayError {
+function refusedCapability(what: string, why: string): GatewayError {
   return new GatewayError('mcp_capability_refused', `${what} cannot be used: ${why}.`);
 }

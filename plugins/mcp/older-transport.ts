@@ -14,8 +14,8 @@ import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import { GatewayError, type JsonValue, type RequestContext, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-import { recordMethod, recordOpenStream } from './call-record.ts';
-import { readMessages, type RpcId } from './messages.ts';
+import { callRecord } from './call-record.ts';
+import { type RpcId, rpcMessages } from './messages.ts';
 import type { Session, Sessions } from './sessions.ts';
 
 /** A server, or several as one, as the caller may use them now. */
@@ -90,8 +90,8 @@ export class OlderTransport {
     const { facts } = context;
     facts.aiService = 'mcp';
     facts.mcpServer = served.slug;
-    recordMethod(context);
-    recordOpenStream(context, scope.clock.monotonic());
+    callRecord.method(context);
+    callRecord.openStream(context, scope.clock.monotonic());
     const headers = ['content-type', 'text/event-stream', 'cache-control', 'no-store'];
     return { status: 200, headers, body: stream };
   }
@@ -126,7 +126,7 @@ export class OlderTransport {
         'The stream of this session is not open in this gateway. It has ended, or another replica holds it: open it anew with GET, and with several replicas have the load balancer send all requests of a client to the same one.',
       );
     if (!context.body.loaded) await context.body.load();
-    const { messages } = readMessages(context.json);
+    const { messages } = rpcMessages.read(context.json);
     stream.used();
     const ids = messages.flatMap(({ kind, id: one }) =>
       kind === 'request' && one !== undefined ? [one] : [],

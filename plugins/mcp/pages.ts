@@ -1,6 +1,9 @@
 import { sha256 } from '../../core/base/bytes.ts';
 import type { Answer } from '../../core/pipeline/plugin.ts';
 
+/** The pages that people see. */
+export const mcpPages = { connect: connectPage, consent: consentPage, end: endPage };
+
 const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 h1{font-size:1.4rem}dt{color:#555;margin-top:.8rem}dd{margin:0;font-weight:600;overflow-wrap:anywhere}
 p.warn{border-left:4px solid #b45309;padding-left:.8rem}
@@ -40,7 +43,7 @@ interface ConnectQuestion {
 }
 
 /** Asks whether an account may be connected; the form goes to the page's own address. */
-export function connectPage({ slug, url, user, proof }: ConnectQuestion, headers: readonly string[]): Answer {
+function connectPage({ slug, url, user, proof }: ConnectQuestion, headers: readonly string[]): Answer {
   const main = `<p>The gateway will call this MCP server with an account of yours there. You sign in on the next page.</p>
 <dl>
 <dt>MCP server</dt><dd>${escaped(slug)}</dd>
@@ -72,7 +75,7 @@ interface Consent {
 }
 
 /** Asks whether an application may act for the user. */
-export function consentPage(consent: Consent, headers: readonly string[]): Answer {
+function consentPage(consent: Consent, headers: readonly string[]): Answer {
   const { name, host, place, resourceName, resource, scopes, action, request } = consent;
   const shown = name === '' ? 'An application without a name' : `“${escaped(name)}”`;
   const checked =
@@ -95,12 +98,7 @@ export function consentPage(consent: Consent, headers: readonly string[]): Answe
 }
 
 /** Tells the user how it has ended; `text` says what to do. */
-export function endPage(
-  status: number,
-  title: string,
-  text: string,
-  headers: readonly string[] = [],
-): Answer {
+function endPage(status: number, title: string, text: string, headers: readonly string[] = []): Answer {
   return page(status, title, `<p>${escaped(text)}</p>`, headers);
 }
 

@@ -14,9 +14,9 @@ import { type ToolCall, toolCallGates } from '../../core/pipeline/tool-calls.ts'
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpHead } from '../../core/ports/mcp.ts';
 import { Approvals } from './approvals.ts';
-import { recordAnswer, recordMessages, recordMethod, recordOpenStream } from './call-record.ts';
+import { callRecord } from './call-record.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
-import { readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
+import { type RpcMessage, rpcMessages } from './messages.ts';
 import type { Answered, Asked, ServerLinks } from './server-link.ts';
 import { changedBody, ChangedEvents, type ChangeMessage, messagesIn, PassedStream } from './server-answer.ts';
 import type { McpServer } from './servers.ts';
@@ -54,8 +54,8 @@ export class Relay {
     const { method, facts } = context;
     facts.aiService = 'mcp';
     facts.mcpServer = server.slug;
-    if (method === 'POST') return recordAnswer(context, await this.#post(asked));
-    recordMethod(context);
+    if (method === 'POST') return callRecord.answer(context, await this.#post(asked));
+    callRecord.method(context);
     if (method === 'GET') return await this.#listen(asked);
     return await this.#end(asked);
   }
@@ -69,8 +69,8 @@ export class Relay {
     const { context } = asked;
     if (!context.body.loaded) await context.body.load();
     context.facts.requestBytes = context.body.bytes.length;
-    const said = readMessages(context.json);
-    recordMessages(context, said);
+    const said = rpcMessages.read(context.json);
+    callRecord.messages(context, said);
     const { messages, isBatch } = said;
     if (isBatch) return await this.#batch(asked, messages);
     const message = messages[0] as RpcMessage;
@@ -246,7 +246,7 @@ export class Relay {
   }
 
   #streaming(context: RequestContext, { status, contentType }: McpHead, source: StreamSource): Answer {
-    recordOpenStream(context, this.#parts.scope.clock.monotonic());
+    callRecord.openStream(context, this.#parts.scope.clock.monotonic());
     const stream = new ListenStream(source, () => this.#listening.delete(stream));
     this.#listening.add(stream);
     return { status, headers: ['content-type', contentType], body: stream, source: 'provider' };
@@ -306,7 +306,7 @@ async function failed(context: RequestContext, { head, body }: Answered): Promis
 
 /** The call in `params`. Throws for a tool that is off. */
 function toolCall(server: McpServer, params: JsonObject): ToolCall {
-  const tool = textOf(params, 'name');
+  const tool = rpcMessages.textOf(params, 'name');
   if (tool === undefined)
     throw new GatewayError('mcp_message_invalid', 'The "params" of "tools/call" have no "name" of a tool.');
   if (!server.isOn('tool', tool)) throw refused('tool', tool, server);
@@ -323,13 +323,13 @@ function callOf({ slug, guardrails }: McpServer, tool: string, given: JsonObject
 /** Throws for prompts and resources that are off. */
 function requireOn(server: McpServer, method: string, params: JsonObject): void {
   if (!server.hasSwitches) return;
-  if (method === 'prompts/get') requirePrompt(server, textOf(params, 'name'));
+  if (method === 'prompts/get') requirePrompt(server, rpcMessages.textOf(params, 'name'));
   else if (/^resources\/(?:read|subscribe|unsubscribe)$/.test(method))
-    requireResource(server, textOf(params, 'uri'));
+    requireResource(server, rpcMessages.textOf(params, 'uri'));
   else if (method === 'completion/complete' && isJsonObject(params['ref'])) {
     const { ref } = params;
-    requirePrompt(server, textOf(ref, 'name'));
-    requireResource(server, textOf(ref, 'uri'));
+    requirePrompt(server, rpcMessages.textOf(ref, 'name'));
+    requireResource(server, rpcMessages.textOf(ref, 'uri'));
   }
 }
 
@@ -347,7 +347,7 @@ function requireResource(server: McpServer, uri: string | undefined): void {
 }
 
 function refused(type: string, name: string, { slug }: McpServer): GatewayError {
-  return refusedCapability(
+  return rpcMessages.refusedCapability(
     `The ${type} ${JSON.stringify(name.slice(0, 128))} of the MCP server "${slug}"`,
     'it is switched off for this workspace, or is not on the list of what may be used',
   );
@@ -389,7 +389,7 @@ function clipped(result: JsonObject, maxBytes: number | undefined): JsonObject {
   let left = maxBytes;
   let cutBytes = 0;
   const kept = content.flatMap((part) => {
-    const text = isJsonObject(part) ? textOf(part, 'text') : undefined;
+    const text = isJsonObject(part) ? rpcMessages.textOf(part, 'text') : undefined;
     if (text === undefined) return [part];
     const bytes = Buffer.from(text);
     const room = Math.max(0, Math.min(left, bytes.length));
@@ -447,5 +447,7 @@ class ListenStream extends PassedStream {
 function greetingResult(messages: readonly JsonObject[], id: JsonObject[string] | undefined) {
   const answer = messages.find((message) => message['id'] === id && 'result' in message);
   const result = answer?.['result'];
-  return isJsonObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
+  return isJsonObject(result)
+    ? { version: rpcMessages.textOf(result, 'protocolVersion') ?? '', result }
+    : undefined;
 }

@@ -12,7 +12,7 @@ import {
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { type HeaderList, headerValue, withoutHeader } from '../../core/ports/header-list.ts';
 import type { McpHead, McpRequest } from '../../core/ports/mcp.ts';
-import { textOf } from './messages.ts';
+import { rpcMessages } from './messages.ts';
 import { takesTokens } from './oauth/server-identity.ts';
 import type { UpstreamCredentials } from './oauth/upstream-credentials.ts';
 import { messagesIn, ServerAnswer } from './server-answer.ts';
@@ -142,7 +142,7 @@ export class ServerLinks {
         maxBytes,
       );
       yield page;
-      cursor = page.result && textOf(page.result, 'nextCursor');
+      cursor = page.result && rpcMessages.textOf(page.result, 'nextCursor');
       if (cursor === undefined || cursors.has(cursor)) return;
       cursors.add(cursor);
     } while (cursors.size < maxPages);
@@ -171,7 +171,7 @@ export class ServerLinks {
     if (!isJsonObject(result)) return noPage('an error', isJsonObject(error) ? error['code'] : undefined);
     return {
       result,
-      hasMore: textOf(result, 'nextCursor') !== undefined,
+      hasMore: rpcMessages.textOf(result, 'nextCursor') !== undefined,
       failure: '',
       isUnknownMethod: false,
     };
@@ -432,7 +432,7 @@ export function elicitsUrls({ session, context }: Pick<Asked, 'session' | 'conte
     if (isJsonObject(params)) greeting = params;
   }
   if (!isJsonObject(greeting)) return false;
-  const version = session?.version ?? textOf(greeting, 'protocolVersion') ?? '';
+  const version = session?.version ?? rpcMessages.textOf(greeting, 'protocolVersion') ?? '';
   const { capabilities } = greeting;
   const elicitation = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined;
   return version >= urlElicitation && isJsonObject(elicitation) && isJsonObject(elicitation['url']);

@@ -1,6 +1,6 @@
 import MiniSearch from 'minisearch';
 import type { JsonObject } from '../../core/pipeline/plugin.ts';
-import { textOf } from './messages.ts';
+import { rpcMessages } from './messages.ts';
 
 /** A tool under the name that clients see. */
 export interface Shown {
@@ -9,7 +9,7 @@ export interface Shown {
 }
 
 /** Instead of a long list, clients get this tool to find others … */
-export const findTools = {
+const findTools = {
   name: 'search_tools',
   description:
     'Finds tools by words that describe the task. Returns names, descriptions and input schemas of the best matches; call one of them with call_tool.',
@@ -25,7 +25,7 @@ export const findTools = {
 };
 
 /** … and this one to call them. */
-export const callTool = {
+const callTool = {
   name: 'call_tool',
   description: 'Calls a tool that search_tools has found.',
   inputSchema: {
@@ -37,6 +37,9 @@ export const callTool = {
     required: ['name'],
   },
 };
+
+/** Tools that find and call other tools. */
+export const toolSearch = { findTools, callTool, search: searchTools };
 
 interface Indexed {
   readonly id: number;
@@ -57,7 +60,9 @@ export class ToolIndexes {
 
   /** The same index for equal lists of tools. */
   of(tools: readonly Shown[]): MiniSearch<Indexed> {
-    const key = tools.map(({ name, json }) => `${name}\n${textOf(json, 'description') ?? ''}`).join('\n');
+    const key = tools
+      .map(({ name, json }) => `${name}\n${rpcMessages.textOf(json, 'description') ?? ''}`)
+      .join('\n');
     if (this.#last?.key !== key) this.#last = { key, tools };
     const same = this.#last.tools;
     let index = this.#known.get(same);
@@ -79,14 +84,14 @@ function indexed({ name, json }: Shown, id: number): Indexed {
     name,
     // `createTicket` and `create_ticket` are found by "create ticket".
     words: name.replace(/([a-z])([A-Z])/g, '$1 $2').replaceAll(/[_\-.]+/g, ' '),
-    description: textOf(json, 'description') ?? '',
+    description: rpcMessages.textOf(json, 'description') ?? '',
     parameters: JSON.stringify(json['inputSchema'] ?? {}),
   };
 }
 
 /** Result of a call of `search_tools`. */
-export function searchTools(indexes: ToolIndexes, tools: readonly Shown[], given: JsonObject): JsonObject {
-  const query = (textOf(given, 'query') ?? '').slice(0, longestQuery);
+function searchTools(indexes: ToolIndexes, tools: readonly Shown[], given: JsonObject): JsonObject {
+  const query = (rpcMessages.textOf(given, 'query') ?? '').slice(0, longestQuery);
   const { limit } = given;
   const most = typeof limit === 'number' && limit >= 1 ? Math.min(Math.floor(limit), 50) : defaultLimit;
   const found = indexes

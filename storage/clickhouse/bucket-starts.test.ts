@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { maxBuckets, type Buckets } from '../../core/ports/analytics.ts';
 import { naiveBuckets } from '../../tests/conformance/analytics-naive-series.ts';
-import { bucketStarts } from './bucket-starts.ts';
+import { timeBuckets } from './bucket-starts.ts';
 
 const hourMs = 3_600_000;
 const iso = (times: readonly number[]): string[] =>
@@ -79,7 +79,7 @@ const cases: [what: string, buckets: Buckets, window: { from: number; to: number
   ],
 ];
 for (const [what, buckets, window, starts] of cases) {
-  test(`buckets: ${what}`, () => assert.deepEqual(iso(bucketStarts(window, buckets)), starts));
+  test(`buckets: ${what}`, () => assert.deepEqual(iso(timeBuckets.starts(window, buckets)), starts));
 }
 
 test('buckets are those that somebody sees who looks at a clock each minute', () => {
@@ -101,7 +101,7 @@ test('buckets are those that somebody sees who looks at a clock each minute', ()
         of('week', timeZone),
       ]) {
         const place = `${JSON.stringify(buckets)} around ${change}`;
-        assert.deepEqual(iso(bucketStarts(window, buckets)), iso(naiveBuckets(window, buckets)), place);
+        assert.deepEqual(iso(timeBuckets.starts(window, buckets)), iso(naiveBuckets(window, buckets)), place);
       }
     }
   }
@@ -109,10 +109,10 @@ test('buckets are those that somebody sees who looks at a clock each minute', ()
 
 test('there are no more buckets than an answer holds', () => {
   const window = { from: 0, to: maxBuckets * hourMs };
-  assert.equal(bucketStarts(window, of('hour', 'UTC')).length, maxBuckets);
+  assert.equal(timeBuckets.starts(window, of('hour', 'UTC')).length, maxBuckets);
   const isRefused = (error: unknown): boolean => GatewayError.is(error) && error.code === 'invalid_request';
-  assert.throws(() => bucketStarts({ ...window, to: window.to + 1 }, of('hour', 'UTC')), isRefused);
-  assert.throws(() => bucketStarts({ from: 0, to: 1e13 }, of('minute', 'UTC', 30)), isRefused);
-  assert.throws(() => bucketStarts(window, of('month', 'Nowhere')), isRefused);
-  assert.ok(bucketStarts({ from: 0, to: 1e13 }, of('month', 'Europe/Berlin')).length > 3000);
+  assert.throws(() => timeBuckets.starts({ ...window, to: window.to + 1 }, of('hour', 'UTC')), isRefused);
+  assert.throws(() => timeBuckets.starts({ from: 0, to: 1e13 }, of('minute', 'UTC', 30)), isRefused);
+  assert.throws(() => timeBuckets.starts(window, of('month', 'Nowhere')), isRefused);
+  assert.ok(timeBuckets.starts({ from: 0, to: 1e13 }, of('month', 'Europe/Berlin')).length > 3000);
 });

@@ -1,6 +1,9 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { type Buckets, maxBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
 
+/** Slices and buckets of a time window. */
+export const timeBuckets = { slices: timeSlices, starts: bucketStarts, sql: bucketSql };
+
 /** Difference of a time zone's clocks from UTC from `at` on. Milliseconds. */
 interface Offset {
   readonly at: number;
@@ -106,7 +109,7 @@ const firstMs = 3_600_000;
  * The window in consecutive parts from its newest or oldest end: an hour, then each `growth` times as long as the
  * previous one; with infinity, the rest at once. A page that fills early does not read the rest.
  */
-export function* timeSlices(
+function* timeSlices(
   { from, to }: TimeWindow,
   order: 'newest' | 'oldest',
   growth = 8,
@@ -130,7 +133,7 @@ const mondayMs = 4 * dayMs;
  * Start times of the buckets of a window, in order, in milliseconds since the epoch: whole seconds. None for an empty
  * window. Throws `invalid_request` for more than `maxBuckets`.
  */
-export function bucketStarts({ from, to }: TimeWindow, { unit, size, timeZone }: Buckets): number[] {
+function bucketStarts({ from, to }: TimeWindow, { unit, size, timeZone }: Buckets): number[] {
   if (from >= to) return [];
   const step = longest[unit] * size;
   if ((to - from) / step > maxBuckets) throw tooMany();
@@ -198,7 +201,7 @@ function modulo(value: number, by: number): number {
  * Start of the bucket of a moment, both in seconds since the epoch, with its placeholder values. Times before the first
  * bucket belong to it; without buckets the start is 0.
  */
-export function bucketSql(starts: readonly number[] | undefined): {
+function bucketSql(starts: readonly number[] | undefined): {
   readonly of: (seconds: string) => string;
   readonly parameters: Readonly<Record<string, unknown>>;
 } {

@@ -26,16 +26,16 @@ import type {
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Repricing } from '../../core/ports/prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
-import { inWindow, moment, moments, visible } from './filter-sql.ts';
-import { feedbackSeries, groups, series } from './series.ts';
+import { logSql } from './filter-sql.ts';
+import { usageSeries } from './series.ts';
 import { repricingOf } from './price-changes.ts';
-import { countLogs, logs, trace, traces, listFeedback } from './list-logs.ts';
+import { listings } from './list-logs.ts';
 import { newLogs } from './new-logs.ts';
-import { oneServer, quorumSettings, type TableLayout } from './migrate.ts';
-import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
+import { oneServer, schemaSql, type TableLayout } from './migrate.ts';
+import { rowColumns } from './row-columns.ts';
 import { type QueryBounds, type Select, selectOf } from './select.ts';
-import { intoShard, isOfEarlierProcess, shardOf, type Shards, shardWith } from './shards.ts';
-import { insertError, unavailable } from './store-errors.ts';
+import { shardPlace, type Shards, shardSql } from './shards.ts';
+import { analyticsErrors } from './store-errors.ts';
 import type { UsageReach } from './usage-sql.ts';
 
 const maxRowsPerBlock = '10000000';
@@ -115,7 +115,7 @@ export class ClickHouseAnalytics implements Analytics {
     this.#isEmbedded = isEmbedded;
     this.#rawKeptMs = rawKeptMs;
     this.#rolledUpFrom = rolledUpFrom;
-    this.#insertSettings = { ...insertSettings, ...quorumSettings(layout) };
+    this.#insertSettings = { ...insertSettings, ...schemaSql.quorumSettings(layout) };
     this.#layout = layout;
     this.#shards = shards;
   }
@@ -133,7 +133,7 @@ export class ClickHouseAnalytics implements Analytics {
     };
     if (this.#shards !== undefined) {
       const shard = await this.#shardOf(table, rows, deduplicationToken, this.#shards);
-      Object.assign(settings, intoShard(shard));
+      Object.assign(settings, shardSql.intoShard(shard));
     }
     const query = inserts[table];
     if (table === 'requests') this.#state = {};
@@ -143,7 +143,7 @@ export class ClickHouseAnalytics implements Analytics {
       else if (this.#isEmbedded) await this.#post(query, { ...settings, ...fileParameters(rows) });
       else await this.#post(query, settings, Readable.from(bytesOf(rows), { objectMode: false }));
     } catch (error) {
-      throw insertError(error, table);
+      throw analyticsErrors.ofInsert(error, table);
     } finally {
       if (table === 'requests') this.#state = {};
     }
@@ -156,13 +156,13 @@ export class ClickHouseAnalytics implements Analytics {
     token: string,
     { count }: Shards,
   ): Promise<number> {
-    const shard = shardOf(token, count);
-    if (!isOfEarlierProcess(token)) return shard;
+    const shard = shardPlace.of(token, count);
+    if (!shardPlace.isOfEarlierProcess(token)) return shard;
     try {
-      return (await shardWith(this.#select, table, await firstLineOf(rows))) ?? shard;
+      return (await shardPlace.withToken(this.#select, table, await firstLineOf(rows))) ?? shard;
     } catch (error) {
       // No reason for this is a fault of the rows.
-      throw unavailable(error);
+      throw analyticsErrors.unavailable(error);
     }
   }
 
@@ -185,8 +185,8 @@ export class ClickHouseAnalytics implements Analytics {
     ids: readonly string[],
     window: TimeWindow,
   ): Promise<ReadonlySet<string>> {
-    const { from, to } = moments(window);
-    const sql = `SELECT DISTINCT id FROM ${table} WHERE id IN {ids:Array(UUID)} AND ${inWindow}`;
+    const { from, to } = logSql.moments(window);
+    const sql = `SELECT DISTINCT id FROM ${table} WHERE id IN {ids:Array(UUID)} AND ${logSql.inWindow}`;
     const found = new Set<string>();
     for (let start = 0; start < ids.length; start += idsAtOnce) {
       const some = ids.slice(start, start + idsAtOnce);
@@ -211,27 +211,27 @@ export class ClickHouseAnalytics implements Analytics {
   }
 
   groups(query: GroupQuery): ReturnType<Analytics['groups']> {
-    return groups(this.#select, query, this.#reach());
+    return usageSeries.groups(this.#select, query, this.#reach());
   }
 
   series(query: RequestSeriesQuery): Promise<RequestSeries> {
-    return series(this.#select, query, this.#reach());
+    return usageSeries.usage(this.#select, query, this.#reach());
   }
 
   feedbackSeries(query: FeedbackSeriesQuery): Promise<FeedbackSeries> {
-    return feedbackSeries(this.#select, query);
+    return usageSeries.feedback(this.#select, query);
   }
 
   feedback(query: FeedbackQuery): ReturnType<Analytics['feedback']> {
-    return listFeedback(this.#select, query);
+    return listings.feedback(this.#select, query);
   }
 
   logs(query: LogQuery): Promise<readonly LogRecord[]> {
-    return logs(this.#select, query);
+    return listings.logs(this.#select, query);
   }
 
   countLogs(query: Parameters<Analytics['countLogs']>[0]): Promise<number> {
-    return countLogs(this.#select, query);
+    return listings.count(this.#select, query);
   }
 
   newLogs(query: NewLogsQuery): Promise<NewLogs> {
@@ -239,11 +239,11 @@ export class ClickHouseAnalytics implements Analytics {
   }
 
   trace(traceId: string, window: TimeWindow, visibility: Visibility): Promise<readonly RequestRow[]> {
-    return trace(this.#select, traceId, window, visibility);
+    return listings.trace(this.#select, traceId, window, visibility);
   }
 
   traces(query: Parameters<Analytics['traces']>[0]): ReturnType<Analytics['traces']> {
-    return traces(this.#select, query);
+    return listings.traces(this.#select, query);
   }
 
   #reach(): UsageReach {
@@ -252,13 +252,13 @@ export class ClickHouseAnalytics implements Analytics {
 
   async requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined> {
     if (!uuid.test(id)) return undefined;
-    const { where, place, parameters } = visible(window, visibility);
+    const { where, place, parameters } = logSql.visible(window, visibility);
     const one = (columns: readonly string[], table: JournalTable, condition: string): string =>
       `SELECT ${columns.join(', ')} FROM ${table} WHERE id = {id:UUID} AND ${condition} LIMIT 1`;
     // Bodies have no user or key: they are returned only together with their request.
     const [requests, bodies] = await Promise.all([
-      this.#select<RequestRow>(one(requestColumns, 'requests', where), { ...parameters, id }),
-      this.#select<BodyRow>(one(bodyColumns, 'bodies', place), { ...parameters, id }),
+      this.#select<RequestRow>(one(rowColumns.request, 'requests', where), { ...parameters, id }),
+      this.#select<BodyRow>(one(rowColumns.body, 'bodies', place), { ...parameters, id }),
     ]);
     return requests[0] && { request: requests[0], body: bodies[0] };
   }
@@ -269,15 +269,15 @@ export class ClickHouseAnalytics implements Analytics {
     visibility: Visibility,
   ): Promise<FeedbackRow | undefined> {
     if (!uuid.test(id)) return undefined;
-    const { where, parameters } = visible(window, visibility);
-    const sql = `SELECT ${feedbackColumns.join(', ')} FROM feedback WHERE feedback_id = {id:UUID} AND ${where} ORDER BY revision DESC, created_at DESC, id DESC LIMIT 1`;
+    const { where, parameters } = logSql.visible(window, visibility);
+    const sql = `SELECT ${rowColumns.feedback.join(', ')} FROM feedback WHERE feedback_id = {id:UUID} AND ${where} ORDER BY revision DESC, created_at DESC, id DESC LIMIT 1`;
     const [found] = await this.#select<FeedbackRow>(sql, { ...parameters, id });
     return found;
   }
 
   async ping(): Promise<void> {
     const result = await this.#client.ping({ select: true });
-    if (!result.success) throw unavailable(result.error);
+    if (!result.success) throw analyticsErrors.unavailable(result.error);
   }
 
   async close(): Promise<void> {
@@ -334,10 +334,10 @@ async function costsByDay(
       "SELECT toString(toDate(created_at, 'UTC')) AS cost_day, toString(ai_service) AS cost_service, toString(model) AS cost_model,",
       "count() AS cost_requests, countIf(pricing = 'unpriced') AS cost_unpriced,",
       "sumIf(total_tokens, pricing = 'unpriced') AS cost_unpriced_tokens, sum(cost) AS cost_sum",
-      `FROM requests WHERE ${inWindow} AND ai_service != '' AND ({every_service:UInt8} OR ai_service IN {services:Array(String)})`,
+      `FROM requests WHERE ${logSql.inWindow} AND ai_service != '' AND ({every_service:UInt8} OR ai_service IN {services:Array(String)})`,
       'GROUP BY cost_day, cost_service, cost_model ORDER BY cost_day, cost_service, cost_model',
     ].join('\n'),
-    { ...moments(window), every_service: services === undefined ? 1 : 0, services: services ?? [] },
+    { ...logSql.moments(window), every_service: services === undefined ? 1 : 0, services: services ?? [] },
   );
   return rows.map((row) => ({
     day: row.cost_day,
@@ -405,16 +405,16 @@ async function countedUsage(
   const bound = new Bound();
   const parts = groupBy.map(({ text, by }) => `${bound.add('String', text)}, ${valueOf(by, bound)}`);
   const names = bound.add('Array(String)', [...groups.keys()]);
-  const ended = bound.add('Int64', moment(endedBy));
+  const ended = bound.add('Int64', logSql.moment(endedBy));
   const where = [
     `organisation_id = ${bound.add('String', organisationId)}`,
     ...(workspaceId === undefined ? [] : [`workspace_id = ${bound.add('String', workspaceId)}`]),
-    `created_at >= fromUnixTimestamp64Milli(${bound.add('Int64', moment(from))}, 'UTC')`,
+    `created_at >= fromUnixTimestamp64Milli(${bound.add('Int64', logSql.moment(from))}, 'UTC')`,
     `created_at <= fromUnixTimestamp64Milli(${ended}, 'UTC')`,
     `toUnixTimestamp64Milli(created_at) + latency_ms <= ${ended}`,
     `source = '' AND (attempts > 0 OR is_hit)`,
     `counted_group IN ${names}`,
-    `toUnixTimestamp64Milli(created_at) >= transform(counted_group, ${names}, ${bound.add('Array(Int64)', froms.map(moment))}, ${ended})`,
+    `toUnixTimestamp64Milli(created_at) >= transform(counted_group, ${names}, ${bound.add('Array(Int64)', froms.map(logSql.moment))}, ${ended})`,
     ...conditions.map((condition) => conditionSql(condition, bound)),
   ];
   const rows = await select<CountedRow>(

@@ -7,27 +7,11 @@ import {
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
-import {
-  literal,
-  migrate,
-  onCluster,
-  oneServer,
-  readMigrations,
-  schemaOf,
-  schemaSettings,
-  type TableLayout,
-} from './migrate.ts';
-import {
-  allShardsSettings,
-  databaseOfAll,
-  distributeTables,
-  readShards,
-  schemaOfShards,
-  type Shards,
-} from './shards.ts';
+import { migrate, oneServer, readMigrations, schemaOf, schemaSql, type TableLayout } from './migrate.ts';
+import { shardedSchema, type Shards, shardSql } from './shards.ts';
 import type { QueryBounds } from './select.ts';
-import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './store-errors.ts';
-import { usageStart } from './usage-sql.ts';
+import { analyticsErrors, type OpeningStep, type StorePlace } from './store-errors.ts';
+import { usageQuery } from './usage-sql.ts';
 
 /** Retention of rows, in days; 0: unlimited. */
 export interface Retention {
@@ -90,7 +74,9 @@ async function tablesOf(
   { cluster, sharded }: TableLayout,
 ): Promise<Table[]> {
   const tables =
-    sharded === true ? `clusterAllReplicas(${literal(cluster ?? '')}, system.tables)` : 'system.tables';
+    sharded === true
+      ? `clusterAllReplicas(${schemaSql.literal(cluster ?? '')}, system.tables)`
+      : 'system.tables';
   const result = await client.query({
     query: `SELECT t.name AS name, groupUniqArray(t.engine_full) AS engines, any(c.name) AS time
       FROM ${tables} AS t INNER JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
@@ -116,12 +102,12 @@ async function setRule(
   days: number,
   layout: TableLayout,
 ): Promise<void> {
-  const table = `ALTER TABLE {table:Identifier}${onCluster(layout)}`;
+  const table = `ALTER TABLE {table:Identifier}${schemaSql.onCluster(layout)}`;
   const run = (query: string): Promise<unknown> =>
     client.command({
       query: `${table} ${query}`,
       query_params: { table: name, time },
-      clickhouse_settings: { ...schemaSettings, materialize_ttl_after_modify: 1, mutations_sync: '0' },
+      clickhouse_settings: { ...schemaSql.settings, materialize_ttl_after_modify: 1, mutations_sync: '0' },
     });
   if (days === 0) return void (await run('REMOVE TTL'));
   await run(`MODIFY SETTING ${(name === 'bodies' ? byParts : rowByRow).join(', ')}`);
@@ -149,8 +135,8 @@ async function applyTextIndex(
     ? 'ADD INDEX IF NOT EXISTS text_filter (lowerUTF8(request), lowerUTF8(response)) TYPE ngrambf_v1(4, 65536, 2, 0) GRANULARITY 1'
     : 'DROP INDEX IF EXISTS text_filter';
   await client.command({
-    query: `ALTER TABLE bodies${onCluster(layout)} ${change}`,
-    clickhouse_settings: { ...schemaSettings, mutations_sync: '0' },
+    query: `ALTER TABLE bodies${schemaSql.onCluster(layout)} ${change}`,
+    clickhouse_settings: { ...schemaSql.settings, mutations_sync: '0' },
   });
   log.info(`The index of the search of bodies is ${textIndex ? 'added' : 'dropped'}`);
 }
@@ -200,18 +186,23 @@ export async function createAnalytics(options: ClickHouseOptions): Promise<Analy
     place,
     connectClickHouse(options, 'default', firstAnswerTimeoutMs),
     async (client) => {
-      checkVersion(await versionOf(client), place);
-      return sharded === true ? readShards(client, database, layout) : undefined;
+      analyticsErrors.checkVersion(await versionOf(client), place);
+      return sharded === true ? shardedSchema.readShards(client, database, layout) : undefined;
     },
   );
   await step('database', place, connectClickHouse(options, 'default'), async (client) => {
     await createDatabase(client, database, layout);
-    if (shards !== undefined) await createDatabase(client, databaseOfAll(database), layout);
+    if (shards !== undefined) await createDatabase(client, shardSql.databaseOfAll(database), layout);
   });
   const client =
     shards === undefined
       ? connectClickHouse(options, database)
-      : connectClickHouse(options, databaseOfAll(database), requestTimeoutMs, allShardsSettings);
+      : connectClickHouse(
+          options,
+          shardSql.databaseOfAll(database),
+          requestTimeoutMs,
+          shardSql.allShardsSettings,
+        );
   let rolledUpFrom: number;
   try {
     if (shards === undefined) await prepare(client, options);
@@ -219,10 +210,10 @@ export async function createAnalytics(options: ClickHouseOptions): Promise<Analy
       await step('schema', place, connectClickHouse(options, database), (own) =>
         prepareShards({ own, all: client }, shards, options),
       );
-    rolledUpFrom = await usageStart(client, shards?.count);
+    rolledUpFrom = await usageQuery.start(client, shards?.count);
   } catch (error) {
     await client.close();
-    throw explainStart(error, 'schema', place);
+    throw analyticsErrors.explainStart(error, 'schema', place);
   }
   const { logsDays = 0 } = options.retention ?? {};
   const rawKeptMs = logsDays === 0 ? Infinity : logsDays * dayMs;
@@ -240,13 +231,13 @@ async function prepare(client: ClickHouseClient, options: ClickHouseOptions): Pr
 
 /** The same for the tables of all shards, and the Distributed tables on them. */
 async function prepareShards(
-  clients: Parameters<typeof schemaOfShards>[0],
+  clients: Parameters<typeof shardedSchema.of>[0],
   shards: Shards,
   options: ClickHouseOptions,
 ): Promise<void> {
   const migrations = await readMigrations(shards.layout);
-  await migrate(schemaOfShards(clients, shards, migrations), migrations, options.log);
-  await distributeTables(clients.all, shards, migrations);
+  await migrate(shardedSchema.of(clients, shards, migrations), migrations, options.log);
+  await shardedSchema.distribute(clients.all, shards, migrations);
   if (options.retention !== undefined) await applyRetention(clients.own, options.retention, options);
   await applyTextIndex(clients.own, options);
 }
@@ -283,7 +274,7 @@ async function step<T>(
   try {
     return await run(client);
   } catch (error) {
-    throw explainStart(error, name, place);
+    throw analyticsErrors.explainStart(error, name, place);
   } finally {
     await client.close();
   }
@@ -324,6 +315,6 @@ async function createDatabase(
   });
   const [[exists] = [0]] = await result.json<[number]>();
   if (exists === 1) return;
-  const query = `CREATE DATABASE IF NOT EXISTS {database:Identifier}${onCluster(layout)}`;
-  await client.command({ query, query_params, clickhouse_settings: schemaSettings });
+  const query = `CREATE DATABASE IF NOT EXISTS {database:Identifier}${schemaSql.onCluster(layout)}`;
+  await client.command({ query, query_params, clickhouse_settings: schemaSql.settings });
 }

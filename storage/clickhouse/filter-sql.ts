@@ -6,7 +6,7 @@ import type { Between, RequestFilter, TimeWindow, Visibility } from '../../core/
 const endOfTime = 10_413_791_999_999;
 
 /** `moments` fills the placeholders. */
-export const inWindow = between('from', 'to');
+const inWindow = between('from', 'to');
 
 /** For sub-selects on other tables with these columns: the organisation, and the workspace when there is one. */
 const inPlace =
@@ -15,7 +15,7 @@ const inPlace =
 const whoseEver = `${inPlace} AND ({everybody:UInt8} OR user_id = {user:String}) AND ({every_key:UInt8} OR api_key_id = {key:String})`;
 
 /** The conditions of every query, with their values separate. */
-export function visible(
+function visible(
   window: TimeWindow,
   { organisationId, workspaceId, userId, apiKeyId }: Visibility,
 ): {
@@ -53,16 +53,16 @@ export function visible(
   };
 }
 
-export function moments({ from, to }: TimeWindow): { from: number; to: number } {
+function moments({ from, to }: TimeWindow): { from: number; to: number } {
   return { from: moment(from), to: moment(to) };
 }
 
-export function moment(time: number): number {
+function moment(time: number): number {
   return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
 }
 
 /** Condition for rows between the times of two placeholders, in milliseconds since the epoch. */
-export function between(from: string, to: string): string {
+function between(from: string, to: string): string {
   return `created_at >= fromUnixTimestamp64Milli({${from}:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({${to}:Int64}, 'UTC')`;
 }
 
@@ -77,7 +77,7 @@ const latestFirst = 'revision DESC, created_at DESC, id DESC';
  * `given_at`. `from` starts with FROM; feedback of which it holds only later revisions is left out. Uses sorting, which
  * can spill to disk; keeping the latest revisions in memory takes ten times as much.
  */
-export function latestFeedback(from: string): string {
+function latestFeedback(from: string): string {
   const all = 'ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING';
   return [
     'SELECT trace_number AS latest_trace, value AS latest_value, weight AS latest_weight, given_at',
@@ -89,20 +89,35 @@ export function latestFeedback(from: string): string {
 }
 
 /** The weighted average of the latest revisions, null when all weights are 0. */
-export const weightedAverage =
+const weightedAverage =
   'if(sum(latest_weight) = 0, NULL, sum(latest_value * latest_weight) / sum(latest_weight))';
 
 /**
  * Traces with feedback, from the feedback visible at any time: `trace` is its number, `weighted` (value × weight),
  * `weights`, and `average`, null when all weights are 0. Sorts like `latestFeedback`.
  */
-export const feedbackOfTraces = [
+const feedbackOfTraces = [
   'SELECT trace, sum(latest_value * latest_weight) AS weighted, sum(latest_weight) AS weights,',
   `round(${weightedAverage}, ${digits}) AS average`,
   'FROM (SELECT trace_number AS trace, trace_id AS latest_trace_id, value AS latest_value, weight AS latest_weight',
   `FROM feedback WHERE ${whoseEver} ORDER BY feedback_id, ${latestFirst} LIMIT 1 BY feedback_id)`,
   "WHERE latest_trace_id != '' GROUP BY trace",
 ].join(' ');
+
+/** Pieces of the statements that read logs. */
+export const logSql = {
+  visible,
+  moments,
+  moment,
+  between,
+  inWindow,
+  latestFeedback,
+  weightedAverage,
+  feedbackOfTraces,
+  filter: filterSql,
+  textForms,
+  checkRange,
+};
 
 /** The column of `requests` for each filter that is a list of texts. */
 const listed = {
@@ -148,7 +163,7 @@ interface FilterSql {
  * `filter_`. Throws `invalid_request` for a list of more than 1,000 values, more than 20 metadata pairs or a text of
  * more than 256 characters.
  */
-export function filterSql(filter: RequestFilter | undefined): FilterSql {
+function filterSql(filter: RequestFilter | undefined): FilterSql {
   if (filter === undefined) return { conditions: [], parameters: {} };
   const conditions: string[] = [];
   const parameters: Record<string, unknown> = {};
@@ -237,7 +252,7 @@ function textSql(placeholder: string): string {
  * The forms of a text in a body: unchanged, and as JSON, with escapes where required or for every character outside
  * ASCII. A case-insensitive comparison does not see escaped characters, hence some case variants of those.
  */
-export function textForms(text: string): string[] {
+function textForms(text: string): string[] {
   const lower = text.toLowerCase();
   const [first = ''] = lower;
   const cased = [text, lower, text.toUpperCase(), first.toUpperCase() + lower.slice(first.length)];
@@ -252,7 +267,7 @@ function escaped(text: string): string {
 }
 
 /** Throws `invalid_request` unless the value is an integer from 0 to `max`. */
-export function checkRange(name: string, value: number, max: number): void {
+function checkRange(name: string, value: number, max: number): void {
   if (Number.isInteger(value) && value >= 0 && value <= max) return;
   const message = `\`${name}\` must be a whole number from 0 to ${max}.`;
   throw new GatewayError('invalid_request', message, { param: name });

@@ -9,10 +9,13 @@ import type {
   FeedbackQuery,
 } from '../../core/ports/analytics.ts';
 import type { BodyRow, RequestRow, FeedbackRow } from '../../core/ports/request-row.ts';
-import { between, checkRange, filterSql, moments, visible } from './filter-sql.ts';
-import { bodyColumns, requestColumns, feedbackColumns } from './row-columns.ts';
+import { logSql } from './filter-sql.ts';
+import { rowColumns } from './row-columns.ts';
 import type { Select } from './select.ts';
-import { timeSlices } from './bucket-starts.ts';
+import { timeBuckets } from './bucket-starts.ts';
+
+/** Lists of log rows. */
+export const listings = { logs, count: countLogs, trace, traces, feedback: listFeedback };
 
 /** Characters of a text that are looked at: more than are shown, because white space is drawn together. */
 const readCharacters = 2000;
@@ -52,25 +55,34 @@ const pairsAtOnce = 1000;
 /**
  * `(created_at, id)` of known rows: a sub-select, so that the primary key finds them. `pairsOf` fills its placeholders.
  */
-export const inPairs =
+const inPairs =
   "(created_at, id) IN (SELECT fromUnixTimestamp64Milli(pair.1, 'UTC'), pair.2 FROM (SELECT arrayJoin(arrayZip({times:Array(Int64)}, {ids:Array(UUID)})) AS pair))";
 
 /** Lists return bodies and headers, without the call to the provider, which is as long again. */
-const listedColumns = bodyColumns.filter((name) => name !== 'provider_call');
+const listedColumns = rowColumns.body.filter((name) => name !== 'provider_call');
 const maxRows = 10_000;
-export const maxPreview = 1000;
+const maxPreview = 1000;
+
+/** Reads log rows by their pairs of time and id. */
+export const logRows = {
+  inPairs,
+  maxPreview,
+  previews: previewsOf,
+  milliseconds: millisecondsOf,
+  pairs: pairsOf,
+};
 
 /** See `Analytics.logs`. */
-export async function logs(select: Select, query: LogQuery): Promise<readonly LogRecord[]> {
+async function logs(select: Select, query: LogQuery): Promise<readonly LogRecord[]> {
   const { order, limit, bodies = false, preview } = query;
-  checkRange('limit', limit, maxRows);
-  if (preview !== undefined) checkRange('preview', preview, maxPreview);
+  logSql.checkRange('limit', limit, maxRows);
+  if (preview !== undefined) logSql.checkRange('preview', preview, maxPreview);
   const rows: RequestRow[] = [];
   const window = windowBehind(query);
   // Rows are sorted by time only within a workspace, and a text is matched first: otherwise a query costs as much as
   // its window. In sorted rows, the end alone touches fewer parts of the table than the whole window.
   const isOrdered = query.visibility.workspaceId !== undefined && query.filter?.text === undefined;
-  for (const slice of timeSlices(window, order, isOrdered ? Infinity : undefined)) {
+  for (const slice of timeBuckets.slices(window, order, isOrdered ? Infinity : undefined)) {
     if (rows.length >= limit) break;
     rows.push(...(await page(select, query, slice, limit - rows.length)));
   }
@@ -84,12 +96,12 @@ export async function logs(select: Select, query: LogQuery): Promise<readonly Lo
 }
 
 /** See `Analytics.countLogs`. */
-export async function countLogs(
+async function countLogs(
   select: Select,
   { window, visibility, filter }: Pick<LogQuery, 'window' | 'visibility' | 'filter'>,
 ): Promise<number> {
-  const { where, parameters } = visible(window, visibility);
-  const { conditions, parameters: values } = filterSql(filter);
+  const { where, parameters } = logSql.visible(window, visibility);
+  const { conditions, parameters: values } = logSql.filter(filter);
   const sql = `SELECT count() AS entries FROM requests WHERE ${[where, ...conditions].join(' AND ')}`;
   const [row] = await select<{ entries: number }>(sql, { ...parameters, ...values });
   return row?.entries ?? 0;
@@ -99,7 +111,7 @@ export async function countLogs(
  * The window without the part before the cursor: the primary key can use a time bound, but not a comparison of pairs.
  */
 function windowBehind({ window, after, order }: LogQuery): TimeWindow {
-  const { from, to } = moments(window);
+  const { from, to } = logSql.moments(window);
   if (after === undefined) return { from, to };
   return order === 'newest'
     ? { from, to: Math.min(to, after.createdAt + 1) }
@@ -112,15 +124,15 @@ function page(
   window: TimeWindow,
   limit: number,
 ): Promise<RequestRow[]> {
-  const { where, parameters } = visible(window, visibility);
-  const { conditions, parameters: values } = filterSql(filter);
+  const { where, parameters } = logSql.visible(window, visibility);
+  const { conditions, parameters: values } = logSql.filter(filter);
   const [direction, beyond] = order === 'newest' ? ['DESC', '<'] : ['ASC', '>'];
   const behind =
     after === undefined
       ? []
       : [`(created_at, id) ${beyond} (fromUnixTimestamp64Milli({after_at:Int64}, 'UTC'), {after_id:UUID})`];
   const sql = [
-    `SELECT ${requestColumns.join(', ')} FROM requests`,
+    `SELECT ${rowColumns.request.join(', ')} FROM requests`,
     `WHERE ${[where, ...behind, ...conditions].join(' AND ')}`,
     `ORDER BY created_at ${direction}, id ${direction} LIMIT {rows:UInt32}`,
   ].join(' ');
@@ -133,7 +145,7 @@ function page(
 }
 
 /** Previews of at most so many characters, by id; of rows that have a body. */
-export async function previewsOf(
+async function previewsOf(
   select: Select,
   query: Pick<LogQuery, 'visibility'>,
   rows: readonly Pick<RequestRow, 'id' | 'created_at'>[],
@@ -157,7 +169,7 @@ async function ofBodies<Body extends { readonly id: string }>(
   for (let start = 0; start < rows.length; start += pairsAtOnce) {
     const some = rows.slice(start, start + pairsAtOnce);
     const wanted = pairsOf(some.map((row) => ({ id: row.id, createdAt: millisecondsOf(row.created_at) })));
-    const { place, parameters } = visible(wanted.window, visibility);
+    const { place, parameters } = logSql.visible(wanted.window, visibility);
     const sql = `SELECT ${columns} FROM bodies WHERE ${place} AND ${inPairs} LIMIT 1 BY id`;
     const bodies = await select<Body>(sql, { ...parameters, ...wanted.parameters, ...values });
     for (const body of bodies) found.set(body.id, body);
@@ -166,7 +178,7 @@ async function ofBodies<Body extends { readonly id: string }>(
 }
 
 /** Milliseconds of a stored time, `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
-export function millisecondsOf(stored: string): number {
+function millisecondsOf(stored: string): number {
   return Date.parse(`${stored.replace(' ', 'T')}Z`);
 }
 
@@ -175,14 +187,14 @@ const maxTraces = 500;
 const maxOffset = 1_000_000;
 
 /** See `Analytics.trace`. */
-export function trace(
+function trace(
   select: Select,
   traceId: string,
   window: TimeWindow,
   visibility: Visibility,
 ): Promise<readonly RequestRow[]> {
-  const { where, parameters } = visible(window, visibility);
-  const sql = `SELECT ${requestColumns.join(', ')} FROM requests WHERE ${where} AND trace_id = {trace:String} ORDER BY created_at, id LIMIT ${maxRequests}`;
+  const { where, parameters } = logSql.visible(window, visibility);
+  const sql = `SELECT ${rowColumns.request.join(', ')} FROM requests WHERE ${where} AND trace_id = {trace:String} ORDER BY created_at, id LIMIT ${maxRequests}`;
   return select<RequestRow>(sql, { ...parameters, trace: traceId });
 }
 
@@ -203,16 +215,16 @@ interface TraceRow {
  * them. Up to `atOnce` traces are aggregated at once. More would exceed the memory of a query, so they are read from
  * the end of the window on, in parts of growing length, until the page is full.
  */
-export async function traces(
+async function traces(
   select: Select,
   query: Parameters<Analytics['traces']>[0],
   atOnce = 200_000,
 ): ReturnType<Analytics['traces']> {
   const { limit, offset, window } = query;
-  checkRange('limit', limit, maxTraces);
-  checkRange('offset', offset, maxOffset);
-  const { where, whose, parameters } = visible(window, query.visibility);
-  const { conditions, parameters: values } = filterSql(query.filter);
+  logSql.checkRange('limit', limit, maxTraces);
+  logSql.checkRange('offset', offset, maxOffset);
+  const { where, whose, parameters } = logSql.visible(window, query.visibility);
+  const { conditions, parameters: values } = logSql.filter(query.filter);
   const bound = { ...parameters, ...values };
   const ofTraces = `FROM requests WHERE ${where} AND ${hasTrace}`;
   const matching = conditions.length === 0 ? undefined : conditions.join(' AND ');
@@ -240,7 +252,7 @@ export async function traces(
     `SELECT trace_number FROM requests WHERE ${whose} AND ${hasTrace} AND ${inSlice}`,
     `group_from >= {slice_from:Int64}${matching === undefined ? '' : ` AND countIf(${matching}) > 0`}`,
   );
-  for (const slice of timeSlices(moments(window), 'newest')) {
+  for (const slice of timeBuckets.slices(logSql.moments(window), 'newest')) {
     const wanted = limit - found.length;
     if (wanted === 0) break;
     const place = { slice_from: slice.from, slice_to: slice.to };
@@ -253,7 +265,7 @@ export async function traces(
 
 /** Does not read the names themselves. */
 const hasTrace = "trace_number != sipHash64('')";
-const inSlice = between('slice_from', 'slice_to');
+const inSlice = logSql.between('slice_from', 'slice_to');
 
 /**
  * Exact up to some hundred thousand; beyond, within a third of a percent, because all trace numbers would not fit into
@@ -281,7 +293,7 @@ function summaryOf(row: TraceRow): TraceSummary {
 }
 
 /** The shortest window of these rows, at least one, and the parameters of `inPairs`. */
-export function pairsOf(rows: readonly LogCursor[]) {
+function pairsOf(rows: readonly LogCursor[]) {
   const times = rows.map((row) => row.createdAt);
   return {
     window: { from: Math.min(...times), to: Math.max(...times) + 1 },
@@ -302,15 +314,15 @@ interface FeedbackPlace {
 }
 
 /** See `Analytics.feedback`. The page is found without metadata, which may be long, and then read by its ids. */
-export async function listFeedback(
+async function listFeedback(
   select: Select,
   { window, visibility, filter, value = {}, limit, offset }: FeedbackQuery,
 ): ReturnType<Analytics['feedback']> {
-  checkRange('limit', limit, maxFeedbackRows);
-  checkRange('offset', offset, maxFeedbackOffset);
-  const { from, to } = moments(window);
-  const { whose, where, parameters } = visible({ from: from - reachMs, to }, visibility);
-  const filtered = filterSql(filter);
+  logSql.checkRange('limit', limit, maxFeedbackRows);
+  logSql.checkRange('offset', offset, maxFeedbackOffset);
+  const { from, to } = logSql.moments(window);
+  const { whose, where, parameters } = logSql.visible({ from: from - reachMs, to }, visibility);
+  const filtered = logSql.filter(filter);
   const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
   const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
   const requests = [where, about, ...filtered.conditions].join(' AND ');
@@ -345,7 +357,7 @@ export async function listFeedback(
     const query = { window, visibility, ...(filter !== undefined && { filter }), value };
     return { total: (await listFeedback(select, { ...query, limit: 0, offset: 0 })).total, rows: [] };
   }
-  const sql = `SELECT ${feedbackColumns.join(', ')} ${given} AND id IN {ids:Array(UUID)} LIMIT 1 BY id`;
+  const sql = `SELECT ${rowColumns.feedback.join(', ')} ${given} AND id IN {ids:Array(UUID)} LIMIT 1 BY id`;
   const ids = places.slice(0, limit).map(({ row_id: id }) => id);
   const found =
     ids.length === 0 ? [] : await select<FeedbackRow>(sql, { ...parameters, given_from: from, ids });

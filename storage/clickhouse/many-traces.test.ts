@@ -9,7 +9,7 @@ import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixtu
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { selectOf } from './select.ts';
-import { traces } from './list-logs.ts';
+import { listings } from './list-logs.ts';
 
 const hourMs = 3_600_000;
 const days = 4;
@@ -60,7 +60,7 @@ describe('traces that are looked for in parts of their window', { skip: chdbMiss
   for (const [name, filter] of filters) {
     test(`are the same as those that are brought together at once: ${name}`, async () => {
       const ask = (window: TimeWindow, limit: number, offset: number, atOnce: number) =>
-        traces(selectOf(client), { window, visibility, filter, limit, offset }, atOnce);
+        listings.traces(selectOf(client), { window, visibility, filter, limit, offset }, atOnce);
       for (const window of [whole, { from: whole.from + 5 * hourMs, to: whole.to - 31 * hourMs }]) {
         const together = await ask(window, 500, 0, 1_000_000);
         assert.equal(together.rows.length, Math.min(together.total, 500));

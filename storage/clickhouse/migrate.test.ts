@@ -5,7 +5,7 @@ import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixtu
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { migrate, migration, readMigrations, SchemaChanged, schemaOf } from './migrate.ts';
-import { bodyColumns, requestColumns } from './row-columns.ts';
+import { rowColumns } from './row-columns.ts';
 
 const good = 'CREATE TABLE IF NOT EXISTS a (x UInt8) ENGINE = MergeTree ORDER BY x;';
 
@@ -109,8 +109,8 @@ describe('the schema of the analytics store', { skip: chdbMissing }, () => {
   test('the tables have exactly the columns of the rows, and those that they compute themselves', async () => {
     const client = await migrated();
     for (const [table, columns] of [
-      ['requests', requestColumns] as const,
-      ['bodies', bodyColumns] as const,
+      ['requests', rowColumns.request] as const,
+      ['bodies', rowColumns.body] as const,
     ]) {
       const found = await rows<{ name: string }>(
         client,

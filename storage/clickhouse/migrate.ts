@@ -47,7 +47,7 @@ const rememberedSeconds = 604_800;
 const quorumTimeoutMs = 30_000;
 
 /** Settings of every insert in this layout. */
-export function quorumSettings({ quorum }: TableLayout): ClickHouseSettings {
+function quorumSettings({ quorum }: TableLayout): ClickHouseSettings {
   if (quorum === undefined) return {};
   return {
     insert_quorum: String(quorum.replicas),
@@ -62,7 +62,7 @@ export function quorumSettings({ quorum }: TableLayout): ClickHouseSettings {
  * `{{deduplication_window 10000}}`. An insert has `{{of_shard}}` after each table that it reads: it runs once for each
  * shard, with the rows of that one. Throws for any other marker.
  */
-export function fillTemplate(sql: string, layout: TableLayout): string {
+function fillTemplate(sql: string, layout: TableLayout): string {
   return sql.replaceAll(marker, (whole, name: string, argument: string) => {
     if (name === 'on_cluster' && argument === '') return onCluster(layout);
     if (name === 'of_shard' && argument === '')
@@ -77,7 +77,7 @@ export function fillTemplate(sql: string, layout: TableLayout): string {
 }
 
 /** ` ON CLUSTER 'name'`, or nothing. */
-export function onCluster({ cluster }: TableLayout): string {
+function onCluster({ cluster }: TableLayout): string {
   return cluster === undefined ? '' : ` ON CLUSTER ${literal(cluster)}`;
 }
 
@@ -103,7 +103,7 @@ const piece =
  * Splits a migration into its statements at semicolons outside strings, quoted names and comments. Comments are
  * removed; empty statements are left out.
  */
-export function splitStatements(sql: string): string[] {
+function splitStatements(sql: string): string[] {
   const statements: string[] = [];
   let current = '';
   for (const [text] of sql.matchAll(piece)) {
@@ -157,7 +157,7 @@ export function migration(version: number, name: string, text: string, layout = 
 }
 
 /** Template of the table that records the steps. */
-export const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions{{on_cluster}}
+const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions{{on_cluster}}
 (
     version UInt32,
     name String,
@@ -172,10 +172,22 @@ SETTINGS {{deduplication_window 10000}}`;
  * Settings of schema statements. An unavailable server of the cluster runs them later and does not block the others; a
  * failure is reported in the answer's head, not in the middle of it.
  */
-export const schemaSettings: ClickHouseSettings = {
+const schemaSettings: ClickHouseSettings = {
   distributed_ddl_task_timeout: '30',
   distributed_ddl_output_mode: 'null_status_on_timeout',
   wait_end_of_query: 1,
+};
+
+/** Pieces of the statements that make the schema. */
+export const schemaSql = {
+  quorumSettings,
+  fillTemplate,
+  onCluster,
+  splitStatements,
+  literal,
+  versionInsert,
+  createVersions,
+  settings: schemaSettings,
 };
 
 /** A step as the store has recorded it. */
@@ -257,7 +269,7 @@ export async function migrate(store: SchemaStore, migrations: readonly Migration
 }
 
 /** Notes a step once, however often it is sent. */
-export function versionInsert({ version, name, checksum }: Migration, layout: TableLayout) {
+function versionInsert({ version, name, checksum }: Migration, layout: TableLayout) {
   return {
     table: 'schema_versions',
     columns: ['version', 'name', 'checksum'] as ['version', 'name', 'checksum'],
@@ -272,6 +284,6 @@ export function versionInsert({ version, name, checksum }: Migration, layout: Ta
 }
 
 /** A text as a literal of SQL. */
-export function literal(text: string): string {
+function literal(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }

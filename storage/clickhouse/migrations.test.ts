@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { migration, oneServer, readMigrations, splitStatements } from './migrate.ts';
+import { migration, oneServer, readMigrations, schemaSql } from './migrate.ts';
 
 const table: [name: string, sql: string, statements: string[]][] = [
   ['nothing', ' \n', []],
@@ -18,7 +18,8 @@ const table: [name: string, sql: string, statements: string[]][] = [
   ['dashes and slashes that are no comments', 'SELECT 3 - 2 / 1;', ['SELECT 3 - 2 / 1']],
 ];
 for (const [name, sql, statements] of table) {
-  test(`statements of a migration: ${name}`, () => assert.deepEqual(splitStatements(sql), statements));
+  test(`statements of a migration: ${name}`, () =>
+    assert.deepEqual(schemaSql.splitStatements(sql), statements));
 }
 
 test('line endings do not change a checksum, anything else does', () => {
@@ -46,9 +47,9 @@ test('none takes away what the last version reads, unless it is marked as a cont
   const folder = new URL('./migrations/', import.meta.url);
   for (const name of (await readdir(folder)).sort()) {
     const text = await readFile(new URL(name, folder), 'utf8');
-    const takes = splitStatements(text).filter((statement) =>
-      /\b(DROP (COLUMN|TABLE|VIEW)|RENAME)\b/i.test(statement),
-    );
+    const takes = schemaSql
+      .splitStatements(text)
+      .filter((statement) => /\b(DROP (COLUMN|TABLE|VIEW)|RENAME)\b/i.test(statement));
     if (takes.length === 0) continue;
     const from = Number(/^-- contract (\d{4})\b/m.exec(text)?.[1]);
     assert.ok(

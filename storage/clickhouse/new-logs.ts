@@ -10,9 +10,9 @@ import type {
   TimeWindow,
 } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
-import { checkRange, filterSql, visible } from './filter-sql.ts';
-import { inPairs, maxPreview, millisecondsOf, pairsOf, previewsOf } from './list-logs.ts';
-import { requestColumns } from './row-columns.ts';
+import { logSql } from './filter-sql.ts';
+import { logRows } from './list-logs.ts';
+import { rowColumns } from './row-columns.ts';
 import type { Select } from './select.ts';
 
 const maxNewRows = 1000;
@@ -98,8 +98,8 @@ export async function newLogs(
   state: object | undefined,
 ): Promise<NewLogs> {
   const { since, limit, preview, filter = {} } = query;
-  checkRange('limit', limit, maxNewRows);
-  if (preview !== undefined) checkRange('preview', preview, maxPreview);
+  logSql.checkRange('limit', limit, maxNewRows);
+  if (preview !== undefined) logSql.checkRange('preview', preview, logRows.maxPreview);
   // An insert may have more of them later: such rows are known by their ids alone.
   const isSearch = Object.keys(filter).some((name) => searched.has(name));
   if (since !== undefined) {
@@ -186,7 +186,7 @@ async function arrived(
       counts.set(one.stamp, Math.max(one.rows, ofIt));
       if (one.rows <= ofIt) continue;
       // Of an insert that was told in part, the latest rows were.
-      const to = ofIt === 0 ? one.to : Math.min(one.to, millisecondsOf(beyond.created_at));
+      const to = ofIt === 0 ? one.to : Math.min(one.to, logRows.milliseconds(beyond.created_at));
       lefts.push({ count: one.rows - ofIt, window: { from: one.from, to: to + 1 } });
     }
   }
@@ -322,8 +322,8 @@ function whereUnknown(
   { storedFrom, known = [], waiting = new Set(), told = new Set(), before }: Unknown,
 ) {
   const window = { from: storedFrom - liveMs, to: Number.MAX_SAFE_INTEGER };
-  const { where, parameters } = visible(window, visibility);
-  const { conditions, parameters: values } = filterSql(filter);
+  const { where, parameters } = logSql.visible(window, visibility);
+  const { conditions, parameters: values } = logSql.filter(filter);
   const all = [where, stored];
   const bound: Record<string, unknown> = { ...parameters, ...values, stored_from: Math.max(storedFrom, 0) };
   if (known.length > 0) {
@@ -350,7 +350,7 @@ const clampedStamp = 'least(stored_at, now64(3))';
 function readRows(select: Select, query: NewLogsQuery, grown: Grown): Promise<ReadRow[]> {
   const { where, bound } = whereUnknown(query, unknownOf(grown));
   const sql = [
-    `SELECT ${requestColumns.join(', ')}, toUnixTimestamp64Milli(stored_at) AS read_stamp,`,
+    `SELECT ${rowColumns.request.join(', ')}, toUnixTimestamp64Milli(stored_at) AS read_stamp,`,
     `toUnixTimestamp64Milli(now64(3)) AS read_now FROM requests WHERE ${where}`,
     `ORDER BY ${clampedStamp} DESC, created_at DESC, id DESC LIMIT {rows:UInt32}`,
   ].join(' ');
@@ -395,7 +395,7 @@ async function recordsOf(
   rows: readonly ReadRow[],
 ): Promise<{ readonly records: readonly LogRecord[]; readonly waiting: ReadonlySet<string> }> {
   const { preview, isLast = false } = query;
-  const previews = preview === undefined ? undefined : await previewsOf(select, query, rows, preview);
+  const previews = preview === undefined ? undefined : await logRows.previews(select, query, rows, preview);
   const records: LogRecord[] = [];
   const waiting = new Set<string>();
   for (const { read_stamp: stamp, read_now: now, ...request } of rows) {
@@ -431,7 +431,7 @@ async function found(select: Select, query: NewLogsQuery, mark: Mark): Promise<N
     records,
     since: next,
     resume: String(newest),
-    left: left.length === 0 ? undefined : { count: left.length, window: pairsOf(left).window },
+    left: left.length === 0 ? undefined : { count: left.length, window: logRows.pairs(left).window },
   };
 }
 
@@ -448,8 +448,8 @@ async function candidates(
   // Rows that come later have a stamp behind it, less the overlap: those of a quiet log are searched no further.
   const next = Math.max(newest, now);
   if (window === undefined) return { seen: [], newest: next };
-  const { where, parameters } = visible(window, visibility);
-  const { conditions, parameters: values } = filterSql(filter);
+  const { where, parameters } = logSql.visible(window, visibility);
+  const { conditions, parameters: values } = logSql.filter(filter);
   const sql = [
     `SELECT id, toUnixTimestamp64Milli(created_at) AS createdAt, toUnixTimestamp64Milli(${clampedStamp}) AS storedAt`,
     `FROM requests WHERE ${[where, stored, ...conditions].join(' AND ')}`,
@@ -484,11 +484,11 @@ async function rowsOf(
   wanted: readonly Candidate[],
 ): Promise<readonly ReadRow[]> {
   if (wanted.length === 0) return [];
-  const pairs = pairsOf(wanted);
-  const { where, parameters } = visible(pairs.window, visibility);
+  const pairs = logRows.pairs(wanted);
+  const { where, parameters } = logSql.visible(pairs.window, visibility);
   const sql = [
-    `SELECT ${requestColumns.join(', ')}, toUnixTimestamp64Milli(stored_at) AS read_stamp,`,
-    `toUnixTimestamp64Milli(now64(3)) AS read_now FROM requests WHERE ${where} AND ${inPairs} LIMIT 1 BY id`,
+    `SELECT ${rowColumns.request.join(', ')}, toUnixTimestamp64Milli(stored_at) AS read_stamp,`,
+    `toUnixTimestamp64Milli(now64(3)) AS read_now FROM requests WHERE ${where} AND ${logRows.inPairs} LIMIT 1 BY id`,
   ].join(' ');
   const rows = await select<ReadRow>(sql, { ...parameters, ...pairs.parameters });
   const byId = new Map(rows.map((row) => [row.id, row]));

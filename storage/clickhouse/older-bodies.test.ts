@@ -8,7 +8,7 @@ import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixtu
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { migrate, readMigrations, schemaOf } from './migrate.ts';
-import { bodyColumns } from './row-columns.ts';
+import { rowColumns } from './row-columns.ts';
 
 const window = { from: dayStart, to: dayStart + 86_400_000 };
 /** Without the headers of requests, which came first, and without the calls to providers. */
@@ -61,7 +61,7 @@ describe('bodies that are older than what is kept beside them', { skip: chdbMiss
         const after = bodyRow(requestRow({ organisation_id }));
         for (const name of without) delete after[name];
         await older.insert({ table: 'bodies', values: [after], format: 'JSONEachRow' });
-        const asked = bodyColumns.filter((name) => !without.some((one) => one === name)).join(', ');
+        const asked = rowColumns.body.filter((name) => !without.some((one) => one === name)).join(', ');
         const found = await older.query({ query: `SELECT ${asked} FROM bodies`, format: 'JSONEachRow' });
         assert.equal((await found.json()).length, 4);
       } finally {

@@ -1,11 +1,4 @@
-import {
-  literal,
-  onCluster,
-  oneServer,
-  quorumSettings,
-  schemaSettings,
-  type TableLayout,
-} from './migrate.ts';
+import { oneServer, schemaSql, type TableLayout } from './migrate.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
@@ -18,10 +11,10 @@ import type {
   UnpricedRequest,
 } from '../../core/ports/prices.ts';
 import { usageOfRow } from '../../core/ports/request-row.ts';
-import { inWindow, moments } from './filter-sql.ts';
+import { logSql } from './filter-sql.ts';
 import { type Select } from './select.ts';
-import { intoShard, quoted, type Shards } from './shards.ts';
-import { queryError } from './store-errors.ts';
+import { type Shards, shardSql } from './shards.ts';
+import { analyticsErrors } from './store-errors.ts';
 
 /** Dependencies of price changes. */
 interface RepricingParts {
@@ -92,8 +85,8 @@ function sequential({ select, layout }: RepricingParts): Select {
 function insertWith({ layout = oneServer, shards }: RepricingParts, token: string): ClickHouseSettings {
   return {
     ...insertSettings,
-    ...quorumSettings(layout),
-    ...(shards === undefined ? {} : intoShard()),
+    ...schemaSql.quorumSettings(layout),
+    ...(shards === undefined ? {} : shardSql.intoShard()),
     insert_deduplication_token: token,
   };
 }
@@ -136,7 +129,7 @@ async function unpriced(
   select: Select,
   { window, services, models, after, limit }: UnpricedQuery,
 ): Promise<UnpricedRequest[]> {
-  const conditions = [inWindow, "pricing = 'unpriced'"];
+  const conditions = [logSql.inWindow, "pricing = 'unpriced'"];
   if (services !== undefined) conditions.push('ai_service IN {services:Array(String)}');
   if (models !== undefined) conditions.push('model IN {models:Array(String)}');
   if (after !== undefined)
@@ -152,7 +145,7 @@ async function unpriced(
       `FROM requests WHERE ${conditions.join(' AND ')} ORDER BY created_at, id LIMIT {most:UInt32}`,
     ].join('\n'),
     {
-      ...moments(after === undefined ? window : { from: after.createdAt, to: window.to }),
+      ...logSql.moments(after === undefined ? window : { from: after.createdAt, to: window.to }),
       services: services ?? [],
       models: models ?? [],
       after_at: after?.createdAt ?? 0,
@@ -182,7 +175,7 @@ async function write(parts: RepricingParts, name: string, changes: readonly Pric
   const { where, cost, version } = changesSql(changes);
   const query = [
     `INSERT INTO price_changes (batch, ${kept}, cost, price_version)`,
-    `SELECT ${literal(name)}, ${kept}, ${cost}, ${version} FROM requests WHERE ${where}`,
+    `SELECT ${schemaSql.literal(name)}, ${kept}, ${cost}, ${version} FROM requests WHERE ${where}`,
   ].join('\n');
   await run(parts, query, insertWith(parts, `price-changes-${name}`));
 }
@@ -209,8 +202,8 @@ function changesSql(changes: readonly PriceChange[]) {
     cost: `toDecimal64(${cost}, 12)`,
     version:
       versions.length === 1
-        ? literal(versions[0] as string)
-        : `[${versions.map(literal).join(', ')}][toUInt32OrZero(${edition})]`,
+        ? schemaSql.literal(versions[0] as string)
+        : `[${versions.map(schemaSql.literal).join(', ')}][toUInt32OrZero(${edition})]`,
   };
 }
 
@@ -237,7 +230,7 @@ async function recordBatchState(
 ): Promise<void> {
   await run(
     parts,
-    `INSERT INTO price_batches (number, batch, state) SELECT ${batch.number}, ${literal(batch.name)}, '${state}'`,
+    `INSERT INTO price_batches (number, batch, state) SELECT ${batch.number}, ${schemaSql.literal(batch.name)}, '${state}'`,
     insertWith(parts, `price-batch-${batch.number}-${state}`),
   );
 }
@@ -296,7 +289,7 @@ async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Prom
     const next = nextStep([...(await marksOf(parts.select, number)), ...own], number);
     if (next === undefined) return;
     const token = `price-roll-up-${next.table}-${nameOf(number, next)}`;
-    await run(parts, rollUpSql(next, number, literal(name)), insertWith(parts, token));
+    await run(parts, rollUpSql(next, number, schemaSql.literal(name)), insertWith(parts, token));
     own.push(next);
     if (next.table === 'usage_hours') own.push({ ...next, table: 'usage_days' });
   }
@@ -313,14 +306,14 @@ async function intoRows(
   const { where, cost, version } = changesSql(changes);
   const change = `cost = ${cost}, pricing = 'priced', price_version = ${version}`;
   await run(parts, `ALTER TABLE ${ownTable(parts)} UPDATE ${change} WHERE ${where}`, {
-    ...(parts.shards !== undefined && schemaSettings),
+    ...(parts.shards !== undefined && schemaSql.settings),
     mutations_sync: '0',
   });
   const begun = performance.now();
   for (let wait = firstLookMs; ; wait = Math.min(wait * 2, longestLookMs)) {
     const [left] = await parts.select<{ rows: number }>(
-      `SELECT count() AS rows FROM requests WHERE ${inWindow} AND pricing = 'unpriced' AND (created_at, id) IN (SELECT created_at, id FROM price_changes WHERE batch = {batch:String})`,
-      { ...moments(spanOf(changes)), batch: name },
+      `SELECT count() AS rows FROM requests WHERE ${logSql.inWindow} AND pricing = 'unpriced' AND (created_at, id) IN (SELECT created_at, id FROM price_changes WHERE batch = {batch:String})`,
+      { ...logSql.moments(spanOf(changes)), batch: name },
     );
     if (left?.rows === 0) return;
     if (performance.now() - begun > longestChangeMs)
@@ -333,14 +326,16 @@ async function intoRows(
 
 /** The table whose rows are changed: on shards that of each of them, since a Distributed one changes none. */
 function ownTable({ shards }: RepricingParts): string {
-  return shards === undefined ? 'requests' : `${quoted(shards.database)}.requests${onCluster(shards.layout)}`;
+  return shards === undefined
+    ? 'requests'
+    : `${shardSql.quoted(shards.database)}.requests${schemaSql.onCluster(shards.layout)}`;
 }
 
 /** Reason why the store does not change rows, if it reports one. */
 async function failureOf({ select, shards }: RepricingParts): Promise<string> {
   // The server's own tables may be inaccessible; then there is no reason to report.
   const told = select<{ reason: string }>(
-    `SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = ${shards === undefined ? 'currentDatabase()' : literal(shards.database)} AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1`,
+    `SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = ${shards === undefined ? 'currentDatabase()' : schemaSql.literal(shards.database)} AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1`,
     {},
   );
   const [row] = await told.catch(() => []);
@@ -351,7 +346,7 @@ async function run({ client }: RepricingParts, query: string, settings: ClickHou
   try {
     await client.command({ query, clickhouse_settings: { ...settings, max_query_size: longestStatement } });
   } catch (error) {
-    throw queryError(error);
+    throw analyticsErrors.ofQuery(error);
   }
 }
 

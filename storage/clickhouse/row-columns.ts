@@ -1,7 +1,7 @@
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 
 /** Every field of `RequestRow`; the compiler rejects this file when one is missing. */
-export const requestColumns = Object.keys({
+const requestColumns = Object.keys({
   id: true,
   created_at: true,
   organisation_id: true,
@@ -75,7 +75,7 @@ export const requestColumns = Object.keys({
 } satisfies Record<keyof RequestRow, true>);
 
 /** Every field of `BodyRow`. */
-export const bodyColumns = Object.keys({
+const bodyColumns = Object.keys({
   id: true,
   created_at: true,
   organisation_id: true,
@@ -90,7 +90,7 @@ export const bodyColumns = Object.keys({
 } satisfies Record<keyof BodyRow, true>);
 
 /** Every field of `FeedbackRow`. */
-export const feedbackColumns = Object.keys({
+const feedbackColumns = Object.keys({
   id: true,
   created_at: true,
   feedback_id: true,
@@ -104,3 +104,6 @@ export const feedbackColumns = Object.keys({
   weight: true,
   metadata: true,
 } satisfies Record<keyof FeedbackRow, true>);
+
+/** Columns of each table of rows. */
+export const rowColumns = { request: requestColumns, body: bodyColumns, feedback: feedbackColumns };

@@ -1,12 +1,5 @@
-import {
-  createVersions,
-  fillTemplate,
-  literal,
-  onCluster,
-  readMigrations,
-  versionInsert,
-} from './migrate.ts';
-import { databaseOfAll, distributedTable, quoted, tablesOfSchema } from './shards.ts';
+import { readMigrations, schemaSql } from './migrate.ts';
+import { shardSql } from './shards.ts';
 import type { ClickHouseOptions } from './create-analytics.ts';
 
 /** Content of a script. */
@@ -28,18 +21,21 @@ export async function schemaScript({
   // Inserts are for the shard that the script reaches.
   const own = { ...layout, sharded: false, ...(oneServer && { cluster: undefined }) };
   const migrations = await readMigrations(own);
-  const create = (name: string): string => `CREATE DATABASE IF NOT EXISTS ${quoted(name)}${onCluster(own)}`;
+  const create = (name: string): string =>
+    `CREATE DATABASE IF NOT EXISTS ${shardSql.quoted(name)}${schemaSql.onCluster(own)}`;
   const places = { database, layout: { ...layout, cluster: layout.cluster } };
   const distributed = (name: string): string => {
-    const sql = distributedTable(name, places, 'new');
-    return oneServer ? sql.replace(onCluster(layout), '') : sql;
+    const sql = shardSql.distributedTable(name, places, 'new');
+    return oneServer ? sql.replace(schemaSql.onCluster(layout), '') : sql;
   };
   const statements = [
     create(database),
-    `USE ${quoted(database)}`,
-    fillTemplate(createVersions, own),
-    ...migrations.flatMap((step) => [...step.statements, noteOf(versionInsert(step, own))]),
-    ...(sharded ? [create(databaseOfAll(database)), ...tablesOfSchema(migrations).map(distributed)] : []),
+    `USE ${shardSql.quoted(database)}`,
+    schemaSql.fillTemplate(schemaSql.createVersions, own),
+    ...migrations.flatMap((step) => [...step.statements, noteOf(schemaSql.versionInsert(step, own))]),
+    ...(sharded
+      ? [create(shardSql.databaseOfAll(database)), ...shardSql.tablesOfSchema(migrations).map(distributed)]
+      : []),
   ];
   return [...headOf(own.cluster, sharded, oneServer), '', ...statements.map((sql) => `${sql};\n`)].join('\n');
 }
@@ -58,12 +54,17 @@ function headOf(cluster: string | undefined, sharded: boolean, oneServer: boolea
 }
 
 /** The record of a step as a statement. */
-function noteOf({ table, columns, values, clickhouse_settings }: ReturnType<typeof versionInsert>): string {
+function noteOf({
+  table,
+  columns,
+  values,
+  clickhouse_settings,
+}: ReturnType<typeof schemaSql.versionInsert>): string {
   const settings = Object.entries(clickhouse_settings).map(
-    ([name, value]) => `${name} = ${typeof value === 'string' ? literal(value) : String(value)}`,
+    ([name, value]) => `${name} = ${typeof value === 'string' ? schemaSql.literal(value) : String(value)}`,
   );
   const rows = values.map(({ version, name, checksum }) =>
-    [String(version), literal(name), literal(checksum)].join(', '),
+    [String(version), schemaSql.literal(name), schemaSql.literal(checksum)].join(', '),
   );
   return `INSERT INTO ${table} (${columns.join(', ')}) SETTINGS ${settings.join(', ')} VALUES (${rows.join('), (')})`;
 }

@@ -1,6 +1,6 @@
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import { mapInTurns } from '../../core/base/turns.ts';
-import { queryError } from './store-errors.ts';
+import { analyticsErrors } from './store-errors.ts';
 
 /** Limits of one query. */
 export interface QueryBounds {
@@ -89,7 +89,7 @@ export function selectOf(client: ClickHouseClient, bounds: QueryBounds = {}): Se
       // The client would build a pipeline of streams for them, which is slower than one string.
       return await rowsOf<Row>(await result.text());
     } catch (error) {
-      throw queryError(error);
+      throw analyticsErrors.ofQuery(error);
     }
   };
 }

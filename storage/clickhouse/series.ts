@@ -9,28 +9,15 @@ import type {
   RequestSeries,
   RequestSeriesQuery,
 } from '../../core/ports/analytics.ts';
-import { bucketSql, bucketStarts } from './bucket-starts.ts';
+import { timeBuckets } from './bucket-starts.ts';
 import type { Select } from './select.ts';
-import {
-  splitColumn,
-  usageSettings,
-  usageSql,
-  type Computed,
-  latencyQuantile,
-  type UsageColumn,
-  type UsageReach,
-} from './usage-sql.ts';
-import {
-  checkRange,
-  feedbackOfTraces,
-  filterSql,
-  latestFeedback,
-  moments,
-  visible,
-  weightedAverage,
-} from './filter-sql.ts';
+import { type Computed, type UsageColumn, usageQuery, type UsageReach } from './usage-sql.ts';
+import { logSql } from './filter-sql.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { mapInTurns } from '../../core/base/turns.ts';
+
+/** Usage over time and by group. */
+export const usageSeries = { feedback: feedbackSeries, usage: series, groups };
 
 /** Time before the window in which the requests of its feedback are searched. */
 const reachMs = 30 * 86_400_000;
@@ -45,21 +32,21 @@ interface FeedbackResult extends SeriesResult {
  * counts for one model, that of the latest successful request of its trace (else of the latest request), and for an
  * empty one without such a request.
  */
-export async function feedbackSeries(
+async function feedbackSeries(
   select: Select,
   { buckets, window, visibility, filter, split }: FeedbackSeriesQuery,
 ): Promise<FeedbackSeries> {
-  const { from, to } = moments(window);
-  const starts = bucketStarts({ from, to }, buckets);
-  const { whose, where, parameters } = visible({ from: from - reachMs, to }, visibility);
-  const filtered = filterSql(filter);
-  const bucket = bucketSql(starts);
+  const { from, to } = logSql.moments(window);
+  const starts = timeBuckets.starts({ from, to }, buckets);
+  const { whose, where, parameters } = logSql.visible({ from: from - reachMs, to }, visibility);
+  const filtered = logSql.filter(filter);
+  const bucket = timeBuckets.sql(starts);
   const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
   // Only requests with feedback: sets of all would exceed the memory of a query.
   const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
   const requests = [where, about, ...filtered.conditions].join(' AND ');
   // Of feedback given before the window, only later revisions are within it.
-  const feedback = `SELECT * FROM (${latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
+  const feedback = `SELECT * FROM (${logSql.latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
   const models = `LEFT JOIN (SELECT trace_number, argMax(model, (is_success, created_at, id)) AS answered_by FROM requests WHERE ${requests} GROUP BY trace_number) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;
   const told = { none: "''", score: 'toString(latest_value)', model: 'toString(answered_by)' }[
@@ -73,7 +60,7 @@ export async function feedbackSeries(
       isFiltered ? `WHERE latest_trace IN (SELECT trace_number FROM requests WHERE ${requests})` : '',
       ')',
     ].join(' '),
-    ['count() AS point_total', `${weightedAverage} AS point_average`],
+    ['count() AS point_total', `${logSql.weightedAverage} AS point_average`],
     { isSplit: split !== undefined, weight: 'count()' },
   );
   const bound = { ...parameters, ...filtered.parameters, ...bucket.parameters, given_from: from };
@@ -162,23 +149,19 @@ function tooManyPoints(): GatewayError {
 type Result = SeriesResult & Readonly<Record<string, number | string | null>>;
 
 /** See `Analytics.series`. */
-export async function series(
-  select: Select,
-  query: RequestSeriesQuery,
-  reach: UsageReach,
-): Promise<RequestSeries> {
+async function series(select: Select, query: RequestSeriesQuery, reach: UsageReach): Promise<RequestSeries> {
   const { split } = query;
   const measures = [...new Set(query.measures)];
-  const starts = bucketStarts(moments(query.window), query.buckets);
+  const starts = timeBuckets.starts(logSql.moments(query.window), query.buckets);
   const columns = new Set<UsageColumn>(['requests', ...measures.flatMap((one) => measureSql[one].needs)]);
-  const usage = usageSql({ ...query, columns: [...columns], starts }, reach);
+  const usage = usageQuery.sql({ ...query, columns: [...columns], starts }, reach);
   const sql = seriesStatement(
     `FROM (${usage.sql})`,
     measures.map((measure) => `${measureSql[measure].sql} AS ${alias(measure)}`),
     { isSplit: split !== undefined, weight: 'sum(requests)' },
   );
   const named = measures.map((measure) => ({ measure, name: alias(measure) }));
-  const settings = usageSettings;
+  const settings = usageQuery.settings;
   const results = starts.length === 0 ? [] : await select<Result>(sql, usage.parameters, { settings });
   return arrangeSeries(results, starts, split !== undefined, {
     of: (result) => {
@@ -228,7 +211,7 @@ function groupSql(
   );
   const ofUsage = computed.filter((one) => one !== undefined);
   const needs = new Set<UsageColumn>(['requests', ...ofUsage.flatMap((one) => one.needs)]);
-  const usage = usageSql({ ...query, split: query.by, columns: [...needs] }, reach);
+  const usage = usageQuery.sql({ ...query, split: query.by, columns: [...needs] }, reach);
   const page = [
     `SELECT ${['split AS group_value', 'sum(requests) AS group_requests', 'count() OVER () AS group_total', ...ofUsage.map(({ column, sql }) => `${sql} AS ${groupAlias(column)}`)].join(', ')}`,
     `FROM (${usage.sql})`,
@@ -254,9 +237,9 @@ function groupSql(
 
 /** Feedback of each group: all feedback on its traces, each trace once, and the number of requests with feedback. */
 function feedbackOfGroups({ by, window, visibility, filter }: GroupQuery): ReturnType<typeof groupSql> {
-  const { where, parameters } = visible(moments(window), visibility);
-  const told = splitColumn(by);
-  const filtered = filterSql(filter);
+  const { where, parameters } = logSql.visible(logSql.moments(window), visibility);
+  const told = usageQuery.splitColumn(by);
+  const filtered = logSql.filter(filter);
   const conditions = [where, ...told.conditions, ...filtered.conditions];
   return {
     sql: [
@@ -264,7 +247,7 @@ function feedbackOfGroups({ by, window, visibility, filter }: GroupQuery): Retur
       'if(sum(trace_weights) = 0, NULL, sum(trace_weighted) / sum(trace_weights)) AS feedback_average',
       `FROM (SELECT ${told.sql} AS feedback_value, trace, count() AS rated_requests,`,
       `any(weighted) AS trace_weighted, any(weights) AS trace_weights`,
-      `FROM requests INNER JOIN (${feedbackOfTraces}) AS traces ON trace_number = trace`,
+      `FROM requests INNER JOIN (${logSql.feedbackOfTraces}) AS traces ON trace_number = trace`,
       `WHERE ${conditions.join(' AND ')} GROUP BY feedback_value, trace)`,
       'GROUP BY feedback_value',
     ].join(' '),
@@ -282,18 +265,18 @@ type GroupResult = Readonly<Record<string, number | string | null>> & {
 };
 
 /** See `Analytics.groups`. */
-export async function groups(
+async function groups(
   select: Select,
   query: GroupQuery,
   reach: UsageReach,
 ): Promise<{ total: number; rows: readonly GroupRow[] }> {
   const { limit, offset } = query;
-  checkRange('limit', limit, maxPage);
-  checkRange('offset', offset, maxOffset);
-  const { from, to } = moments(query.window);
+  logSql.checkRange('limit', limit, maxPage);
+  logSql.checkRange('offset', offset, maxOffset);
+  const { from, to } = logSql.moments(query.window);
   if (from >= to) return { total: 0, rows: [] };
   const { sql, parameters } = groupSql(query, reach);
-  const results = await select<GroupResult>(sql, parameters, { settings: usageSettings });
+  const results = await select<GroupResult>(sql, parameters, { settings: usageQuery.settings });
   const first = results[0];
   if (first === undefined && offset > 0) {
     return {
@@ -327,10 +310,10 @@ const measureSql: Readonly<Record<Measure, Computed>> = {
   completion_tokens: total('completion_tokens_sum'),
   total_tokens: total('total_tokens_sum'),
   avg_latency: ratio('latency_sum', 'requests'),
-  p50_latency: latencyQuantile(0.5),
-  p90_latency: latencyQuantile(0.9),
-  p95_latency: latencyQuantile(0.95),
-  p99_latency: latencyQuantile(0.99),
+  p50_latency: usageQuery.latencyQuantile(0.5),
+  p90_latency: usageQuery.latencyQuantile(0.9),
+  p95_latency: usageQuery.latencyQuantile(0.95),
+  p99_latency: usageQuery.latencyQuantile(0.99),
   users: total('users'),
   simple_hits: total('simple_hits'),
   semantic_hits: total('semantic_hits'),
@@ -350,8 +333,8 @@ const columnSql: Readonly<
   avg_input_tokens: ratio('prompt_tokens_sum', 'requests'),
   avg_output_tokens: ratio('completion_tokens_sum', 'requests'),
   avg_latency: ratio('latency_sum', 'requests'),
-  p95_latency: latencyQuantile(0.95),
-  p99_latency: latencyQuantile(0.99),
+  p95_latency: usageQuery.latencyQuantile(0.95),
+  p99_latency: usageQuery.latencyQuantile(0.99),
   success_rate: ratio('successes', 'requests'),
   error_count: total('errors'),
   cache_hit_rate: {

@@ -22,8 +22,8 @@ import {
 } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { openServer } from './open-server.ts';
-import { onCluster } from './migrate.ts';
-import { databaseOfAll } from './shards.ts';
+import { schemaSql } from './migrate.ts';
+import { shardSql } from './shards.ts';
 
 const single = {
   replicated: false,
@@ -52,9 +52,9 @@ if (server === undefined) {
         await analytics.close();
         const { url, username, password, cluster, sharded } = server;
         const client = createClient({ url, username, password });
-        for (const name of sharded ? [databaseOfAll(database), database] : [database]) {
+        for (const name of sharded ? [shardSql.databaseOfAll(database), database] : [database]) {
           await client.command({
-            query: `DROP DATABASE {database:Identifier}${onCluster({ cluster })} SYNC`,
+            query: `DROP DATABASE {database:Identifier}${schemaSql.onCluster({ cluster })} SYNC`,
             query_params: { database: name },
           });
         }

@@ -16,19 +16,19 @@ import { groupsTraces } from '../../tests/conformance/analytics-traces.ts';
 import { rowsOn, startTwoShards, type TwoShards } from '../../tests/kit/two-shards.ts';
 import { chdbMissing, recordingLog, temporaryFolder } from '../embedded/chdb-fixture.ts';
 import { createAnalytics, type Retention } from './create-analytics.ts';
-import { readMigrations, splitStatements } from './migrate.ts';
+import { readMigrations, schemaSql } from './migrate.ts';
 import { schemaScript } from './schema-script.ts';
-import { distributedTable, shardOf, tablesOfSchema } from './shards.ts';
+import { shardPlace, shardSql } from './shards.ts';
 import { AnalyticsStartError } from './store-errors.ts';
 
 test('a batch goes to one of the shards, always the same, and a further shard takes batches from the others alone', () => {
   const token = fc.string({ minLength: 1, maxLength: 80 });
   fc.assert(
     fc.property(token, fc.integer({ min: 1, max: 40 }), (text, count) => {
-      const shard = shardOf(text, count);
+      const shard = shardPlace.of(text, count);
       assert.ok(shard >= 1 && shard <= count && Number.isInteger(shard));
-      assert.equal(shardOf(text, count), shard);
-      const grown = shardOf(text, count + 1);
+      assert.equal(shardPlace.of(text, count), shard);
+      const grown = shardPlace.of(text, count + 1);
       assert.ok(grown === shard || grown === count + 1);
     }),
   );
@@ -39,7 +39,7 @@ test('batches spread evenly over the shards', () => {
   const counts = new Map<number, number>();
   const batches = 4000;
   for (let sequence = 0; sequence < batches; sequence += 1) {
-    const shard = shardOf(`requests-mihlr8k0-0badc0ffee01-${sequence}`, shards);
+    const shard = shardPlace.of(`requests-mihlr8k0-0badc0ffee01-${sequence}`, shards);
     counts.set(shard, (counts.get(shard) ?? 0) + 1);
   }
   assert.equal(counts.size, shards);
@@ -50,11 +50,11 @@ test('batches spread evenly over the shards', () => {
 
 test('every table of the schema has a Distributed one, without a sharding key', async () => {
   const layout = { cluster: '{cluster}', sharded: true };
-  const tables = tablesOfSchema(await readMigrations(layout));
+  const tables = shardSql.tablesOfSchema(await readMigrations(layout));
   for (const name of ['requests', 'bodies', 'feedback', 'usage_days', 'price_batches', 'schema_versions'])
     assert.ok(tables.includes(name), name);
   assert.equal(
-    distributedTable('requests', { database: 'logs', layout }, 'replaced'),
+    shardSql.distributedTable('requests', { database: 'logs', layout }, 'replaced'),
     "CREATE OR REPLACE TABLE `logs_all`.`requests` ON CLUSTER '{cluster}' AS `logs`.`requests` ENGINE = Distributed('{cluster}', 'logs', 'requests')",
   );
 });
@@ -76,7 +76,7 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
   const tokenOf = (shard: number): string => {
     for (;;) {
       const token = newToken();
-      if (shardOf(token, 2) === shard) return token;
+      if (shardPlace.of(token, 2) === shard) return token;
     }
   };
   const counts = async (table: string, where: string, sum = 'count()'): Promise<number[]> => {
@@ -136,7 +136,7 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
       const run = `requests-${start.toString(36)}-${randomUUID().slice(-12)}`;
       const token = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
         .map((sequence) => `${run}-${sequence}`)
-        .find((one) => shardOf(one, 2) === 1);
+        .find((one) => shardPlace.of(one, 2) === 1);
       if (token === undefined) continue;
       const clickhouse_settings = { insert_shard_id: '2', insert_deduplication_token: token };
       const before = { table: 'requests', values, format: 'JSONEachRow', clickhouse_settings } as const;
@@ -196,7 +196,7 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
     const layout = { cluster: 'two', sharded: true };
     const printed = await schemaScript({ database: 'printed', layout, oneServer: true });
     assert.doesNotMatch(printed, /ON CLUSTER/);
-    const statements = splitStatements(printed);
+    const statements = schemaSql.splitStatements(printed);
     const { engineUrl: url, username, password } = cluster;
     for (let round = 0; round < 2; round += 1) {
       for (const query of statements.filter((sql) => !sql.startsWith('USE '))) {
@@ -213,12 +213,14 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
       cluster,
       "SELECT toUInt32(count()) AS n FROM system.tables WHERE database = 'printed_all' AND engine = 'Distributed'",
     );
-    assert.equal(all?.n, tablesOfSchema(await readMigrations(layout)).length);
+    assert.equal(all?.n, shardSql.tablesOfSchema(await readMigrations(layout)).length);
   });
 
   test('is made by the printed schema on the whole cluster, in the words of the parser', async () => {
     const layout = { cluster: 'two', sharded: true, replica: { path: '', name: '' } };
-    const statements = splitStatements(await schemaScript({ database: 'printed', layout, oneServer: false }));
+    const statements = schemaSql.splitStatements(
+      await schemaScript({ database: 'printed', layout, oneServer: false }),
+    );
     for (const sql of statements.filter((one) => /^(CREATE|ALTER)/.test(one))) {
       const quotedSql = sql.replaceAll('\\', '\\\\').replaceAll("'", "\\'");
       const [row] = await rowsOn<{ text: string }>(cluster, `SELECT formatQuery('${quotedSql}') AS text`);

@@ -2,19 +2,13 @@ import { createHash } from 'node:crypto';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import { Type } from 'typebox';
 import { Check } from 'typebox/value';
-import {
-  type Applied,
-  createVersions,
-  fillTemplate,
-  literal,
-  type Migration,
-  onCluster,
-  quorumSettings,
-  type SchemaStore,
-  schemaSettings,
-  type TableLayout,
-  versionInsert,
-} from './migrate.ts';
+import { type Applied, type Migration, schemaSql, type SchemaStore, type TableLayout } from './migrate.ts';
+
+/** The schema of all shards. */
+export const shardedSchema = { readShards, of: schemaOfShards, distribute: distributeTables };
+
+/** The shard that a row belongs to. */
+export const shardPlace = { of: shardOf, isOfEarlierProcess, withToken: shardWith };
 
 /**
  * The shards of a cluster. Each has the tables, with a part of the rows, in `database`. Distributed tables of the same
@@ -29,12 +23,12 @@ export interface Shards {
 }
 
 /** Name of the database of the Distributed tables. */
-export function databaseOfAll(database: string): string {
+function databaseOfAll(database: string): string {
   return `${database}_all`;
 }
 
 /** Settings of every statement on Distributed tables. */
-export const allShardsSettings: ClickHouseSettings = {
+const allShardsSettings: ClickHouseSettings = {
   // A request, its body and its feedback may be on different shards: the rows of a sub-select go to all shards.
   distributed_product_mode: 'global',
   // An answer without the rows of a shard, or of those that it is thought not to have, is a wrong one.
@@ -46,11 +40,21 @@ export const allShardsSettings: ClickHouseSettings = {
   insert_distributed_sync: 1,
 };
 
+/** Pieces of statements for a cluster of shards. */
+export const shardSql = {
+  databaseOfAll,
+  allShardsSettings,
+  intoShard,
+  tablesOfSchema,
+  distributedTable,
+  quoted,
+};
+
 /** Shard of the rows that are few, or whose order matters: changes of prices. Shards are added behind it. */
 const firstShard = 1;
 
 /** Settings of an insert into the shard with this number, from 1 on. */
-export function intoShard(shard = firstShard): ClickHouseSettings {
+function intoShard(shard = firstShard): ClickHouseSettings {
   return { insert_shard_id: String(shard) };
 }
 
@@ -61,7 +65,7 @@ export function intoShard(shard = firstShard): ClickHouseSettings {
  * The server would split a batch by a sharding key into a small insert for each shard. Whole batches keep the number of
  * inserts, and a repeated one is one block with one token where it was before.
  */
-export function shardOf(token: string, count: number): number {
+function shardOf(token: string, count: number): number {
   let [shard, most] = [firstShard, -1];
   for (let number = 1; number <= count; number += 1) {
     const weight = createHash('sha256').update(`${number} ${token}`).digest().readUIntBE(0, 6);
@@ -74,7 +78,7 @@ export function shardOf(token: string, count: number): number {
 const startInToken = /^[a-z]+-([0-9a-z]{1,11})-[0-9a-f]+-\d/;
 
 /** True for a batch that an earlier process may have sent, when the cluster had another number of shards. */
-export function isOfEarlierProcess(token: string): boolean {
+function isOfEarlierProcess(token: string): boolean {
   const start = startInToken.exec(token)?.[1];
   return start === undefined || Number.parseInt(start, 36) < performance.timeOrigin;
 }
@@ -88,7 +92,7 @@ const rowPlace = Type.Object({
  * The shard that has the first row of a batch, and so all of them: a batch is stored as a whole. Undefined when none
  * has it, or when the row cannot be read, which the store will say itself.
  */
-export async function shardWith(
+async function shardWith(
   select: <Row>(sql: string, parameters: Readonly<Record<string, unknown>>) => Promise<Row[]>,
   table: string,
   firstRow: string,
@@ -129,11 +133,7 @@ interface ClusterRow {
 }
 
 /** Reads the shards of the cluster. Throws `UnfitCluster` when rows would be missing or stored twice there. */
-export async function readShards(
-  client: ClickHouseClient,
-  database: string,
-  layout: TableLayout,
-): Promise<Shards> {
+async function readShards(client: ClickHouseClient, database: string, layout: TableLayout): Promise<Shards> {
   const { cluster = '', replica, quorum } = layout;
   const result = await client.query({
     query: `SELECT toUInt32(count()) AS shards, toUInt32(min(replicas)) AS fewest_replicas, toUInt32(max(replicas)) AS most_replicas,
@@ -171,7 +171,9 @@ function clusterName(cluster: string): string {
   const parts = cluster
     .split(/(\{\w+\})/)
     .filter((part) => part !== '')
-    .map((part) => (part.startsWith('{') ? `getMacro(${literal(part.slice(1, -1))})` : literal(part)));
+    .map((part) =>
+      part.startsWith('{') ? `getMacro(${schemaSql.literal(part.slice(1, -1))})` : schemaSql.literal(part),
+    );
   return parts.length === 1 ? (parts[0] as string) : `concat(${parts.join(', ')})`;
 }
 
@@ -179,7 +181,7 @@ const tableName = /^CREATE TABLE IF NOT EXISTS (\w+)/;
 const versions = 'schema_versions';
 
 /** Names of the tables that migrations create, and that of their record. */
-export function tablesOfSchema(migrations: readonly Migration[]): string[] {
+function tablesOfSchema(migrations: readonly Migration[]): string[] {
   const statements = migrations.flatMap((step) => step.statements);
   return [versions, ...statements.flatMap((sql) => tableName.exec(sql)?.[1] ?? [])];
 }
@@ -188,18 +190,18 @@ export function tablesOfSchema(migrations: readonly Migration[]): string[] {
  * Statement for the Distributed table of this name. It has no sharding key: a batch names its shard, and a key would
  * let the server look for rows only where the key says.
  */
-export function distributedTable(
+function distributedTable(
   name: string,
   { database, layout }: Pick<Shards, 'database' | 'layout'>,
   how: 'new' | 'replaced',
 ): string {
   const create = how === 'new' ? 'CREATE TABLE IF NOT EXISTS' : 'CREATE OR REPLACE TABLE';
   const own = `${quoted(database)}.${quoted(name)}`;
-  const engine = [layout.cluster ?? '', database, name].map(literal).join(', ');
-  return `${create} ${quoted(databaseOfAll(database))}.${quoted(name)}${onCluster(layout)} AS ${own} ENGINE = Distributed(${engine})`;
+  const engine = [layout.cluster ?? '', database, name].map(schemaSql.literal).join(', ');
+  return `${create} ${quoted(databaseOfAll(database))}.${quoted(name)}${schemaSql.onCluster(layout)} AS ${own} ENGINE = Distributed(${engine})`;
 }
 
-export function quoted(name: string): string {
+function quoted(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
@@ -216,18 +218,18 @@ interface AppliedOnShard extends Applied {
 }
 
 /** The schema of all shards: statements run on the cluster, inserts and the record of a step on each shard. */
-export function schemaOfShards(
+function schemaOfShards(
   { own, all }: SchemaClients,
   shards: Shards,
   migrations: readonly Migration[],
 ): SchemaStore {
   const { layout } = shards;
   const command = (client: ClickHouseClient, query: string): Promise<unknown> =>
-    client.command({ query, clickhouse_settings: schemaSettings });
+    client.command({ query, clickhouse_settings: schemaSql.settings });
   const numbers = Array.from({ length: shards.count }, (_, index) => index + 1);
   return {
     async applied() {
-      await command(own, fillTemplate(createVersions, layout));
+      await command(own, schemaSql.fillTemplate(schemaSql.createVersions, layout));
       await command(all, distributedTable(versions, shards, 'new'));
       const result = await all.query({
         query: `SELECT DISTINCT toUInt32(_shard_num) AS shard, version, name, checksum FROM ${versions} ORDER BY version`,
@@ -242,13 +244,17 @@ export function schemaOfShards(
         await all.command({
           query: statement,
           query_params: { shard },
-          clickhouse_settings: { ...schemaSettings, ...quorumSettings(layout), ...intoShard(shard) },
+          clickhouse_settings: {
+            ...schemaSql.settings,
+            ...schemaSql.quorumSettings(layout),
+            ...intoShard(shard),
+          },
         });
       }
     },
     async record(step) {
       for (const shard of numbers) {
-        const insert = versionInsert(step, layout);
+        const insert = schemaSql.versionInsert(step, layout);
         const clickhouse_settings = { ...insert.clickhouse_settings, ...intoShard(shard) };
         await all.insert({ ...insert, clickhouse_settings });
       }
@@ -280,7 +286,7 @@ function everywhere(rows: readonly AppliedOnShard[], { count }: Shards): Applied
 }
 
 /** Creates the Distributed tables that are missing, and replaces those whose columns are not those of their tables. */
-export async function distributeTables(
+async function distributeTables(
   all: ClickHouseClient,
   shards: Shards,
   migrations: readonly Migration[],
@@ -297,6 +303,6 @@ export async function distributeTables(
   for (const { name } of await result.json<{ name: string }>())
     await all.command({
       query: distributedTable(name, shards, 'replaced'),
-      clickhouse_settings: schemaSettings,
+      clickhouse_settings: schemaSql.settings,
     });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClickHouseError } from '@clickhouse/client';
 import { migration, SchemaChanged } from './migrate.ts';
-import { checkVersion, explainStart, type OpeningStep } from './store-errors.ts';
+import { analyticsErrors, type OpeningStep } from './store-errors.ts';
 
 const place = { url: 'https://ch:8443', username: 'gate', database: 'db', cluster: 'c1' };
 const server = (code: string, message = 'TEXT'): ClickHouseError =>
@@ -55,19 +55,19 @@ const cases: [what: string, error: unknown, step: OpeningStep, lasting: boolean,
 ];
 for (const [what, error, step, lasting, message] of cases) {
   test(`start: ${what}`, () => {
-    const found = explainStart(error, step, place);
+    const found = analyticsErrors.explainStart(error, step, place);
     assert.match(found.message, message);
     assert.match(found.message, /^The analytics store at https:\/\/ch:8443 cannot be used: /);
     assert.equal(found.lasting, lasting);
     assert.doesNotMatch(found.message, /SECRET/);
     assert.doesNotMatch(found.reason, /ch:8443|gate/, 'the reason stands on an open page');
-    assert.equal(explainStart(found, step, place), found);
+    assert.equal(analyticsErrors.explainStart(found, step, place), found);
   });
 }
 
 test('start: a changed migration is named', () => {
   const step = migration(1, '0001-a.sql', 'SELECT 1');
-  const found = explainStart(
+  const found = analyticsErrors.explainStart(
     new SchemaChanged(step, { version: 1, name: 'old', checksum: 'x' }),
     'schema',
     place,
@@ -85,7 +85,7 @@ for (const [version, isOld] of [
   ['head', false],
 ] as const) {
   test(`start: version ${version} is ${isOld ? 'refused, with the one that is needed' : 'taken'}`, () => {
-    const check = (): void => checkVersion(version, place);
+    const check = (): void => analyticsErrors.checkVersion(version, place);
     if (isOld) assert.throws(check, /runs ClickHouse \d+\.\d+, and 24\.8 or newer is needed/);
     else check();
   });

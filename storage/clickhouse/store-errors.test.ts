@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClickHouseError } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { insertError, queryError, RowsRejected } from './store-errors.ts';
+import { analyticsErrors, RowsRejected } from './store-errors.ts';
 
 const store = (code: string, type: string, message = 'SECRET'): ClickHouseError =>
   new ClickHouseError({ code, type, message });
@@ -27,7 +27,7 @@ const inserts: [what: string, error: unknown, expected: 'rejected' | 'store_unav
 ];
 for (const [what, error, expected] of inserts) {
   test(`insert: ${what} is ${expected}`, () => {
-    const result = insertError(error, 'requests');
+    const result = analyticsErrors.ofInsert(error, 'requests');
     assert.equal(GatewayError.is(result) ? result.code : 'rejected', expected);
     assert.doesNotMatch(result.message, /SECRET/);
   });
@@ -35,7 +35,10 @@ for (const [what, error, expected] of inserts) {
 
 test('rejected rows say where, and not what', () => {
   const message = `Cannot parse input: expected ',' before: 'SECRET': (while reading the value of key cost): (at row 17)`;
-  const error = insertError(store('27', 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', message), 'requests');
+  const error = analyticsErrors.ofInsert(
+    store('27', 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', message),
+    'requests',
+  );
   assert.ok(error instanceof RowsRejected);
   assert.deepEqual([error.table, error.storeCode, error.row, error.cause], ['requests', '27', 17, undefined]);
   assert.equal(
@@ -66,7 +69,7 @@ const queries: [what: string, error: unknown, code: string][] = [
 ];
 for (const [what, error, code] of queries) {
   test(`query: ${what} is ${code}`, () => {
-    const result = queryError(error);
+    const result = analyticsErrors.ofQuery(error);
     assert.equal(result.code, code);
     assert.doesNotMatch(result.message, /SECRET/);
     assert.equal(result.cause, error);
@@ -75,5 +78,5 @@ for (const [what, error, code] of queries) {
 
 test('an error of ours passes through', () => {
   const error = new GatewayError('invalid_request', 'no');
-  assert.equal(queryError(error), error);
+  assert.equal(analyticsErrors.ofQuery(error), error);
 });

@@ -1,7 +1,16 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { SchemaChanged } from './migrate.ts';
-import { databaseOfAll, UnfitCluster } from './shards.ts';
+import { shardSql, UnfitCluster } from './shards.ts';
+
+/** Errors of the analytics store. */
+export const analyticsErrors = {
+  explainStart,
+  checkVersion,
+  ofInsert: insertError,
+  ofQuery: queryError,
+  unavailable,
+};
 
 /** Step at which opening failed. */
 export type OpeningStep = 'connect' | 'database' | 'schema';
@@ -52,13 +61,13 @@ const tlsCodes = /^(EPROTO|ERR_SSL_|ERR_TLS_)/;
 const longestText = 300;
 
 /** Error for a failure at this step of opening. */
-export function explainStart(error: unknown, step: OpeningStep, place: StorePlace): AnalyticsStartError {
+function explainStart(error: unknown, step: OpeningStep, place: StorePlace): AnalyticsStartError {
   if (error instanceof AnalyticsStartError) return error;
   return new AnalyticsStartError(place, find(error, step, place), error);
 }
 
 /** Throws when this server version is older than `oldestVersion`; an unreadable version passes. */
-export function checkVersion(version: string, place: StorePlace): void {
+function checkVersion(version: string, place: StorePlace): void {
   const [major, minor] = (/^(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number);
   if (major === undefined || minor === undefined) return;
   const [oldestMajor, oldestMinor] = oldestVersion;
@@ -86,7 +95,7 @@ function find(error: unknown, step: OpeningStep, place: StorePlace): Finding {
 function answered(error: ClickHouseError, step: OpeningStep, place: StorePlace): Finding {
   const { username, database, cluster, sharded } = place;
   const rights = (list: string): string =>
-    [database, ...(sharded === true ? [databaseOfAll(database)] : [])]
+    [database, ...(sharded === true ? [shardSql.databaseOfAll(database)] : [])]
       .map((one) => `GRANT ${list} ON ${one}.* TO ${username}`)
       .join(', ');
   const onAll = [...(cluster === undefined ? [] : ['CLUSTER']), ...(sharded === true ? ['REMOTE'] : [])];
@@ -214,7 +223,7 @@ const rowsAtFault = new Set(
 const timeouts = new Set(['159', '160', '209', '394']);
 
 /** Error of an insert: `RowsRejected` when the rows are at fault, else a `GatewayError` `store_unavailable`. */
-export function insertError(error: unknown, table: string): GatewayError | RowsRejected {
+function insertError(error: unknown, table: string): GatewayError | RowsRejected {
   if (error instanceof ClickHouseError && rowsAtFault.has(error.code)) {
     const row = /\(at row (\d+)\)/.exec(error.message)?.[1];
     const key = /reading the value of key (\w+)/.exec(error.message)?.[1];
@@ -236,7 +245,7 @@ function isOfStore({ code, message }: ClickHouseError): boolean {
 }
 
 /** Error of a query: a `GatewayError` `query_timeout`, `query_too_large` or `store_unavailable`. */
-export function queryError(error: unknown): GatewayError {
+function queryError(error: unknown): GatewayError {
   if (GatewayError.is(error)) return error;
   if (error instanceof ClickHouseError && tooLarge.has(error.code) && !isOfStore(error)) {
     const message =
@@ -250,7 +259,7 @@ export function queryError(error: unknown): GatewayError {
 }
 
 /** The store is unreachable, or cannot serve the request now. */
-export function unavailable(error: unknown): GatewayError {
+function unavailable(error: unknown): GatewayError {
   return new GatewayError('store_unavailable', `The analytics store is not available: ${reasonOf(error)}.`, {
     cause: error,
   });

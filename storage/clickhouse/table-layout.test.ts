@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { chdbMissing, startTestChdb } from '../embedded/chdb-fixture.ts';
-import { fillTemplate, oneServer, quorumSettings, readMigrations, type TableLayout } from './migrate.ts';
-import { allShardsSettings, distributedTable, intoShard } from './shards.ts';
+import { oneServer, readMigrations, schemaSql, type TableLayout } from './migrate.ts';
+import { shardSql } from './shards.ts';
 
 const replica = { path: '/clickhouse/tables/{shard}/{database}/{table}', name: '{replica}' };
 const cluster: TableLayout = { cluster: 'c', replica };
@@ -48,13 +48,13 @@ const filled: [what: string, template: string, layout: TableLayout, expected: st
   ],
 ];
 for (const [what, template, layout, expected] of filled) {
-  test(`template: ${what}`, () => assert.equal(fillTemplate(template, layout), expected));
+  test(`template: ${what}`, () => assert.equal(schemaSql.fillTemplate(template, layout), expected));
 }
 
 for (const wrong of ['{{engine Memory}}', '{{cluster}}', '{{deduplication_window}}', '{{on_cluster x}}']) {
   test(`template: ${wrong} is refused by name`, () =>
     assert.throws(
-      () => fillTemplate(wrong, oneServer),
+      () => schemaSql.fillTemplate(wrong, oneServer),
       (error: Error) => error.message.includes(wrong),
     ));
 }
@@ -108,15 +108,15 @@ describe('statements for a cluster, before the engine', { skip: chdbMissing }, (
   });
 
   test('its parser understands the Distributed tables, and it knows the settings of shards and quorum', async () => {
-    const sql = distributedTable('requests', { database: 'd', layout: cluster }, 'replaced');
+    const sql = shardSql.distributedTable('requests', { database: 'd', layout: cluster }, 'replaced');
     const query = 'SELECT formatQuery({sql:String}) AS text';
     const parsed = await client.query({ query, query_params: { sql }, format: 'JSONEachRow' });
     const [row] = await parsed.json<{ text: string }>();
     assert.match(row?.text ?? '', /ON CLUSTER c AS `?d`?\.`?requests`?\s+ENGINE = Distributed/);
     const settings = {
-      ...allShardsSettings,
-      ...intoShard(),
-      ...quorumSettings({ quorum: { replicas: 'auto', parallel: true } }),
+      ...shardSql.allShardsSettings,
+      ...shardSql.intoShard(),
+      ...schemaSql.quorumSettings({ quorum: { replicas: 'auto', parallel: true } }),
     };
     const known = await client.query({
       query: 'SELECT name FROM system.settings WHERE name IN {names:Array(String)}',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { textForms } from './filter-sql.ts';
+import { logSql } from './filter-sql.ts';
 
 const cases: [string, string[]][] = [
   ['plain text', ['plain text']],
@@ -12,7 +12,7 @@ const cases: [string, string[]][] = [
 ];
 for (const [text, forms] of cases)
   test(`the forms of ${JSON.stringify(text)}`, () => {
-    const found = textForms(text);
+    const found = logSql.textForms(text);
     // Cases of what is ASCII differ in nothing that the search sees.
     const seen = [...new Set(found.map((form) => (/^[\0-\x7f]*$/.test(form) ? form.toLowerCase() : form)))];
     assert.deepEqual(seen, forms);

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { timeSlices } from './bucket-starts.ts';
+import { timeBuckets } from './bucket-starts.ts';
 
 const hour = 3_600_000;
 
 test('slices cover the window once, from the end that is asked for', () => {
   const window = { from: 5, to: 5 + 100 * hour };
-  const newest = [...timeSlices(window, 'newest')];
+  const newest = [...timeBuckets.slices(window, 'newest')];
   assert.deepEqual(newest, [
     { from: window.to - hour, to: window.to },
     { from: window.to - 9 * hour, to: window.to - hour },
     { from: window.to - 73 * hour, to: window.to - 9 * hour },
     { from: 5, to: window.to - 73 * hour },
   ]);
-  const oldest = [...timeSlices(window, 'oldest')];
+  const oldest = [...timeBuckets.slices(window, 'oldest')];
   assert.deepEqual(oldest[0], { from: 5, to: 5 + hour });
   assert.deepEqual(
     oldest.map(({ from }) => from),
@@ -25,13 +25,13 @@ test('slices cover the window once, from the end that is asked for', () => {
     ['oldest', [window.from, window.from + hour, window.from + hour, window.to]],
   ] as const)
     assert.deepEqual(
-      [...timeSlices(window, order, Infinity)].flatMap(({ from, to }) => [from, to]),
+      [...timeBuckets.slices(window, order, Infinity)].flatMap(({ from, to }) => [from, to]),
       slices,
     );
 });
 
 test('the longest window has few of them, and an empty one none', () => {
-  assert.ok([...timeSlices({ from: 0, to: 10_413_791_999_999 }, 'newest')].length < 10);
-  assert.deepEqual([...timeSlices({ from: 7, to: 7 }, 'oldest')], []);
-  assert.deepEqual([...timeSlices({ from: 8, to: 7 }, 'newest')], []);
+  assert.ok([...timeBuckets.slices({ from: 0, to: 10_413_791_999_999 }, 'newest')].length < 10);
+  assert.deepEqual([...timeBuckets.slices({ from: 7, to: 7 }, 'oldest')], []);
+  assert.deepEqual([...timeBuckets.slices({ from: 8, to: 7 }, 'newest')], []);
 });

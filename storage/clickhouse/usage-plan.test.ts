@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { planUsage, usageColumns, type UsageNeed, type UsageReach, usageTables } from './usage-sql.ts';
+import { type UsageNeed, usageQuery, type UsageReach } from './usage-sql.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -35,8 +35,8 @@ test('plan: each moment of a window is read from one table exactly', () => {
         );
         const need: UsageNeed = { window: { from, to }, starts: sorted, rolledUp, byTheMinute };
         const reach = { completeFrom: complete ?? 0, keptFrom: kept ?? -Infinity };
-        const { spans, torn, finer } = planUsage(need, reach);
-        for (const table of usageTables)
+        const { spans, torn, finer } = usageQuery.plan(need, reach);
+        for (const table of usageQuery.tables)
           for (const span of spans[table]) {
             assert.ok(
               span.from < span.to && span.from % grains[table] === 0 && span.to % grains[table] === 0,
@@ -47,7 +47,7 @@ test('plan: each moment of a window is read from one table exactly', () => {
         // The widened part lies outside the window, and is no concern of this property.
         for (const place of places) {
           const at = from + (place % Math.max(to - from, 1));
-          const within = usageTables.filter((table) =>
+          const within = usageQuery.tables.filter((table) =>
             spans[table].some((span) => span.from <= at && at < span.to),
           );
           const isTorn = torn.includes(Math.floor(at / hour) * hour);
@@ -128,12 +128,12 @@ const cases: [
 ];
 for (const [what, need, reach, expected, torn = []] of cases) {
   test(`plan: ${what}`, () => {
-    const plan = planUsage(
+    const plan = usageQuery.plan(
       { window: { from: 0, to: 0 }, rolledUp: true, byTheMinute: false, ...need },
       { ...always, ...reach },
     );
     const spans = Object.fromEntries(
-      usageTables
+      usageQuery.tables
         .filter((table) => plan.spans[table].length > 0)
         .map((table) => [table, plan.spans[table].map(({ from, to }) => [from, to])]),
     );
@@ -144,7 +144,7 @@ for (const [what, need, reach, expected, torn = []] of cases) {
 
 test('rows are computed as the views of the schema compute them', async () => {
   const sql = await readFile(new URL('./migrations/0006-roll-ups.sql', import.meta.url), 'utf8');
-  for (const [column, computed] of Object.entries(usageColumns)) {
+  for (const [column, computed] of Object.entries(usageQuery.columns)) {
     const times = sql.split(`    ${computed} AS ${column}`).length - 1;
     assert.equal(times, 2, `${column} of both views that read rows`);
   }

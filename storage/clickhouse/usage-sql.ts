@@ -1,6 +1,6 @@
 import type { ClickHouseSettings, ClickHouseClient } from '@clickhouse/client';
-import { bucketSql } from './bucket-starts.ts';
-import { filterSql, moments, visible } from './filter-sql.ts';
+import { timeBuckets } from './bucket-starts.ts';
+import { logSql } from './filter-sql.ts';
 import type {
   GroupBy,
   RequestFilter,
@@ -18,7 +18,7 @@ const isHit = "upper(cache_status) IN ('HIT', 'SEMANTIC HIT')";
 const isMiss = "is_success AND upper(cache_status) NOT IN ('HIT', 'SEMANTIC HIT')";
 
 /** Columns of the roll-ups, with their expression over rows. The schema's views match them. */
-export const usageColumns = {
+const usageColumns = {
   requests: 'count()',
   successes: 'countIf(is_success)',
   errors: "countIf(status >= 400 OR outcome = 'failed')",
@@ -48,7 +48,7 @@ export interface Computed {
 }
 
 /** A quantile of the latency in milliseconds, null without requests; within 1 % of the rank. */
-export function latencyQuantile(level: QuantileLevel): Computed {
+function latencyQuantile(level: QuantileLevel): Computed {
   const place = quantileLevels.indexOf(level) + 1;
   return { sql: `quantilesTDigestMerge(${levels})(latency)[${place}]`, needs: ['latency'] };
 }
@@ -58,7 +58,7 @@ const hourMs = 3_600_000;
 const dayMs = 86_400_000;
 
 /** The tables of request counts, the coarsest first, and the rows themselves. */
-export const usageTables = ['usage_days', 'usage_hours', 'usage_minutes', 'requests'] as const;
+const usageTables = ['usage_days', 'usage_hours', 'usage_minutes', 'requests'] as const;
 type UsageTable = (typeof usageTables)[number];
 
 /** Assignment of window parts to tables. Milliseconds; every request is in exactly one part. */
@@ -89,10 +89,7 @@ export interface UsageNeed {
 }
 
 /** Divides a window so that as little as possible is read, and every request counts once. */
-export function planUsage(
-  { window, starts = [], rolledUp, byTheMinute }: UsageNeed,
-  reach: UsageReach,
-): UsagePlan {
+function planUsage({ window, starts = [], rolledUp, byTheMinute }: UsageNeed, reach: UsageReach): UsagePlan {
   const spans: Record<UsageTable, TimeWindow[]> = {
     usage_days: [],
     usage_hours: [],
@@ -162,7 +159,7 @@ function clamp(at: number, low: number, high: number): number {
  * Start of complete roll-ups of a store, milliseconds since the epoch; 0: always. Of several shards, the start of the
  * last one.
  */
-export async function usageStart(client: ClickHouseClient, shards?: number): Promise<number> {
+async function usageStart(client: ClickHouseClient, shards?: number): Promise<number> {
   const ofAll = 'SELECT min(complete_from) AS first, count() AS stored FROM usage_starts';
   const result = await client.query({
     query:
@@ -204,7 +201,7 @@ const splitConditions: Readonly<Partial<Record<string, readonly string[]>>> = {
 };
 
 /** Grouping of `requests` rows: a text, and the rows that have it. */
-export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
+function splitColumn(split: GroupBy | SeriesSplit | undefined): {
   readonly sql: string;
   readonly conditions: readonly string[];
   readonly parameters: Readonly<Record<string, unknown>>;
@@ -306,9 +303,21 @@ const lastSecond = 4_294_967_295;
  * Read settings of such statements: larger blocks, and a map as one column. Reading one name's values as a separate
  * column reads no less and costs a tenth more.
  */
-export const usageSettings: ClickHouseSettings = {
+const usageSettings: ClickHouseSettings = {
   preferred_block_size_bytes: '4194304',
   optimize_functions_to_subcolumns: 0,
+};
+
+/** Statements that add usage up. */
+export const usageQuery = {
+  columns: usageColumns,
+  tables: usageTables,
+  plan: planUsage,
+  start: usageStart,
+  splitColumn,
+  settings: usageSettings,
+  sql: usageSql,
+  latencyQuantile,
 };
 
 /**
@@ -316,18 +325,18 @@ export const usageSettings: ClickHouseSettings = {
  * `split` (empty without one) and the columns, in parts that must still be summed or merged. Reads roll-ups where they
  * equal the rows.
  */
-export function usageSql(
+function usageSql(
   question: UsageQuestion,
   reach: UsageReach,
 ): { readonly sql: string; readonly parameters: Readonly<Record<string, unknown>> } {
   const { visibility, filter, split, columns, starts } = question;
-  const window = moments(question.window);
+  const window = logSql.moments(question.window);
   const rollUp = rolledUpAs(question);
   const need = { window, starts, rolledUp: rollUp !== undefined, byTheMinute: rollUp?.dimension === '' };
   const plan = planUsage(need, reach);
-  const { where, owned, parameters: seen } = visible(window, visibility);
-  const filtered = filterSql(filter);
-  const buckets = bucketSql(starts);
+  const { where, owned, parameters: seen } = logSql.visible(window, visibility);
+  const filtered = logSql.filter(filter);
+  const buckets = timeBuckets.sql(starts);
   const told = splitColumn(split);
   const parameters: Record<string, unknown> = {
     ...seen,

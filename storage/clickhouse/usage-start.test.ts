@@ -9,7 +9,7 @@ import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { migrate, readMigrations, schemaOf } from './migrate.ts';
-import { usageStart } from './usage-sql.ts';
+import { usageQuery } from './usage-sql.ts';
 
 const hourMs = 3_600_000;
 const visibility = { organisationId: 'organisation' };
@@ -67,7 +67,7 @@ describe('a store that is older than its roll-ups', { skip: chdbMissing }, () =>
     const old = [row(dayStart), row(now - 5 * hourMs), row(now - 1)];
     await new ClickHouseAnalytics(client).insert('requests', ndjson(old), randomUUID());
     const analytics = await open(name);
-    const start = await usageStart(client);
+    const start = await usageQuery.start(client);
     assert.ok(start > now && start < Date.now() + 1000, String(start));
     const late = [row(dayStart + 1), row(now + 1), row(start + 3 * hourMs), row(start + 50 * hourMs)];
     await analytics.insert('requests', ndjson(late), randomUUID());
@@ -75,7 +75,7 @@ describe('a store that is older than its roll-ups', { skip: chdbMissing }, () =>
       assert.equal(await count(store, { from: dayStart, to: now + 100 * hourMs }), 7);
       assert.equal(await count(store, { from: now - 6 * hourMs, to: start + 4 * hourMs }), 4);
     }
-    assert.equal(await usageStart(client), start);
+    assert.equal(await usageQuery.start(client), start);
     const [reads] = await (
       await client.query({
         query: "SELECT sum(requests) AS sum FROM usage_days WHERE dimension = '*'",
@@ -90,10 +90,10 @@ describe('a store that is older than its roll-ups', { skip: chdbMissing }, () =>
     const [first] = await Promise.all([open(name), open(name)]);
     await first?.insert('requests', ndjson([row(dayStart)]), randomUUID());
     await open(name);
-    assert.equal(await usageStart(client), 0);
+    assert.equal(await usageQuery.start(client), 0);
     for (const step of await readMigrations())
       for (const query of step.statements) await client.command({ query });
-    assert.equal(await usageStart(client), 0);
+    assert.equal(await usageQuery.start(client), 0);
   });
 
   test('what is older than rows are kept is told by roll-ups, to the hour', async () => {

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import os from 'node:os';
-import { writePrivately } from './own-folder.ts';
+import { privateFolders } from './own-folder.ts';
 
 /** Actions of a child process on its parent's messages. */
 export interface ChildWork<Options> {
@@ -33,7 +33,7 @@ const hardExitMs = 4000;
 export function runAsChild<Options>(work: ChildWork<Options>): void {
   let stopping = false;
 
-  writePrivately();
+  privateFolders.writePrivately();
 
   async function start(message: StartMessage<Options>): Promise<void> {
     yieldToServing();

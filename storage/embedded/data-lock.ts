@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { runtimeFolder, socketPath } from './own-folder.ts';
+import { privateFolders } from './own-folder.ts';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
 
@@ -261,7 +261,7 @@ async function proof(claim: Claim, { folder, device, system }: Place): Promise<b
 async function askHolder(folder: string, name: string, inode: number): Promise<boolean | undefined> {
   const status = await stat(join(folder, name)).catch(() => undefined);
   if (status?.ino !== inode) return undefined;
-  const reached = await socketPath(folder, name);
+  const reached = await privateFolders.socketPath(folder, name);
   if (reached === undefined) return undefined;
   try {
     return await new Promise((resolve) => {
@@ -284,7 +284,7 @@ async function listen(
   folder: string,
   name: string,
 ): Promise<{ readonly inode: number; close(): Promise<void> } | undefined> {
-  const place = await socketPath(folder, name);
+  const place = await privateFolders.socketPath(folder, name);
   if (place === undefined) return undefined;
   const server: Server = createServer((socket) => socket.destroy());
   const bound = await new Promise<boolean>((resolve) => {
@@ -445,7 +445,7 @@ interface FoundHolder extends Holder {
 }
 
 async function lockFolder(directory: string): Promise<string> {
-  const folder = join(await runtimeFolder(directory), 'lock');
+  const folder = join(await privateFolders.runtime(directory), 'lock');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   return folder;
 }

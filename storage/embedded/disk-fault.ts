@@ -1,6 +1,6 @@
 import { open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeCause } from './own-folder.ts';
+import { privateFolders } from './own-folder.ts';
 
 const probeBytes = 256 * 1024;
 /** An engine writes files of 16 MiB when it opens; less free space than this may have been too little. */
@@ -30,7 +30,7 @@ async function writeFault(directory: string): Promise<string | undefined> {
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     const code = 'code' in error ? String(error.code) : '';
-    return `nothing can be written to ${directory}: ${describeCause(error)}. ${remedies[code] ?? otherRemedy}`;
+    return `nothing can be written to ${directory}: ${privateFolders.describeCause(error)}. ${remedies[code] ?? otherRemedy}`;
   } finally {
     await rm(probe, { force: true }).catch(() => undefined);
   }

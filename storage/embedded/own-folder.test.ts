@@ -4,7 +4,7 @@ import { chmod, chown, mkdir, readdir, stat, symlink, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { recordingLog, temporaryFolder } from './chdb-fixture.ts';
-import { closeToOthers, ownFolder, runtimeFolder, socketFolder } from './own-folder.ts';
+import { privateFolders } from './own-folder.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let data: string;
@@ -19,7 +19,7 @@ const modeOf = async (path: string): Promise<string> => ((await stat(path)).mode
 test('a folder that is made is for its owner alone, whatever the umask is', async () => {
   const before = process.umask(0);
   try {
-    await runtimeFolder(join(data, 'deep'));
+    await privateFolders.runtime(join(data, 'deep'));
   } finally {
     process.umask(before);
   }
@@ -31,7 +31,7 @@ test('a place that takes no folders is refused at once, with the remedy', async 
   const file = join(folder.path, 'file');
   await writeFile(file, '');
   for (const place of ['/proc/weir', '/proc/self/deep/weir', file, join(file, 'below')])
-    await assert.rejects(ownFolder(place), /The data folder cannot be made: .*--data, WEIR_DATA/);
+    await assert.rejects(privateFolders.own(place), /The data folder cannot be made: .*--data, WEIR_DATA/);
 });
 
 test('several that make their folders at once, each below one that none of them has, all get theirs', async () => {
@@ -40,7 +40,7 @@ test('several that make their folders at once, each below one that none of them 
     await Promise.all(
       Array.from({ length: 6 }, async (_, number) => {
         for (let turns = 0; turns < number; turns++) await new Promise(setImmediate);
-        await ownFolder(join(shared, String(number)));
+        await privateFolders.own(join(shared, String(number)));
       }),
     );
   }
@@ -59,7 +59,7 @@ test('what an older version left open is closed, and the log says so once', asyn
     await chmod(join(data, path), 0o666);
   await chmod(elsewhere, 0o644);
   const log = recordingLog();
-  await closeToOthers(data, log);
+  await privateFolders.closeToOthers(data, log);
   for (const path of ['', 'journal', 'journal/quarantine'])
     assert.equal(await modeOf(join(data, path)), '700', path);
   for (const path of ['identity.json', 'journal/quarantine/row'])
@@ -71,7 +71,7 @@ test('what an older version left open is closed, and the log says so once', asyn
     log.lines[0] as string,
     /could be read by other users of this machine; it was closed.*change the keys/,
   );
-  await closeToOthers(data, log);
+  await privateFolders.closeToOthers(data, log);
   assert.equal(log.lines.length, 1, 'closed already: nothing is said');
 });
 
@@ -80,7 +80,7 @@ test('folders and files of another user are refused with their owner and the rem
   // Another owner is made by giving it away, which only root may; for others the root folder is one.
   if (uid !== 0) {
     await assert.rejects(
-      ownFolder('/'),
+      privateFolders.own('/'),
       /the data folder \/ belongs to user 0, and this process runs as .*chown -R/,
     );
     return;
@@ -88,7 +88,7 @@ test('folders and files of another user are refused with their owner and the rem
   await mkdir(data);
   await writeFile(join(data, 'theirs'), 'x');
   await chown(join(data, 'theirs'), 65_534, 65_534);
-  await assert.rejects(closeToOthers(data, recordingLog()), (error: Error) => {
+  await assert.rejects(privateFolders.closeToOthers(data, recordingLog()), (error: Error) => {
     assert.match(
       error.message,
       /theirs in the data folder belongs to user 65534, and this process runs as \S+ \(0\)/,
@@ -98,7 +98,7 @@ test('folders and files of another user are refused with their owner and the rem
   });
   await chown(data, 65_534, 65_534);
   await assert.rejects(
-    ownFolder(data),
+    privateFolders.own(data),
     /belongs to user 65534, and this process runs as .*run it as the owner/,
   );
   assert.deepEqual(await readdir(data), ['theirs'], 'nothing was made in it');
@@ -106,11 +106,11 @@ test('folders and files of another user are refused with their owner and the rem
 });
 
 test('a socket whose path would be too long gets a folder that only this user can open', async () => {
-  const near = await socketFolder(data, 's');
+  const near = await privateFolders.socket(data, 's');
   assert.equal(near.path, join(data, '.run'));
   await near.remove();
   const deep = join(data, 'd'.repeat(120));
-  const far = await socketFolder(deep, 's');
+  const far = await privateFolders.socket(deep, 's');
   assert.ok(!far.path.startsWith(deep) && join(far.path, 's').length <= 103, far.path);
   assert.equal(await modeOf(far.path), '700');
   await far.remove();

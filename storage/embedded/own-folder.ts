@@ -17,12 +17,24 @@ import { syncFolder } from '../../core/base/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { existsSync } from 'node:fs';
 
+/** Folders that only the owner of the gateway reads. */
+export const privateFolders = {
+  runtime: runtimeFolder,
+  socket: socketFolder,
+  socketPath,
+  writePrivately,
+  own: ownFolder,
+  fault: folderFault,
+  closeToOthers,
+  describeCause,
+};
+
 /**
  * A folder of mode 0700 within a data folder, for files of running processes: the lock, sockets, files that an engine
  * reads at its start. It is inside the data folder, so that every process that sees the data sees the lock, whatever
  * its temporary folder is. Creates both folders. Throws when another user owns one of them.
  */
-export async function runtimeFolder(dataDirectory: string): Promise<string> {
+async function runtimeFolder(dataDirectory: string): Promise<string> {
   await ownFolder(dataDirectory);
   const folder = join(dataDirectory, '.run');
   await ownFolder(folder);
@@ -43,7 +55,7 @@ interface SocketFolder {
  * Folder for a socket of this name: the run-time folder of the data folder, or, when that path is too long for a
  * socket, a new private folder in XDG_RUNTIME_DIR or the temporary folder.
  */
-export async function socketFolder(dataDirectory: string, name: string): Promise<SocketFolder> {
+async function socketFolder(dataDirectory: string, name: string): Promise<SocketFolder> {
   const folder = await runtimeFolder(dataDirectory);
   if (fitsSocketPath(join(folder, name))) return { path: folder, remove: () => Promise.resolve() };
   const own = process.env['XDG_RUNTIME_DIR'];
@@ -58,7 +70,7 @@ export async function socketFolder(dataDirectory: string, name: string): Promise
  * A path for binding or connecting a socket in a folder of any depth: Linux provides it through a handle. Undefined
  * where there is none. Close it when the socket is no longer used by this path.
  */
-export async function socketPath(
+async function socketPath(
   folder: string,
   name: string,
 ): Promise<{ readonly path: string; close(): Promise<void> } | undefined> {
@@ -85,7 +97,7 @@ const keyFile = 'secret.key';
  * Makes the files of this process, and of its children, readable for this user alone, regardless of the umask. Call it
  * first. Shared files get their modes explicitly.
  */
-export function writePrivately(): void {
+function writePrivately(): void {
   process.umask(forOthers);
 }
 
@@ -93,7 +105,7 @@ export function writePrivately(): void {
  * Creates a private folder of this user, or restricts the existing one (mode 0700). Throws one sentence with the remedy
  * when another user owns it: that user could replace its contents.
  */
-export async function ownFolder(directory: string): Promise<void> {
+async function ownFolder(directory: string): Promise<void> {
   await makeFolder(directory).catch((cause: NodeJS.ErrnoException) => {
     throw new Error(
       `The data folder cannot be made: ${describeCause(cause)}. Name another one (--data, WEIR_DATA).`,
@@ -126,7 +138,7 @@ export async function ownFolder(directory: string): Promise<void> {
 /**
  * Reason why a start could not use a data folder, in a sentence; undefined when it could. Creates and changes nothing.
  */
-export async function folderFault(directory: string): Promise<string | undefined> {
+async function folderFault(directory: string): Promise<string | undefined> {
   const status = await stat(directory).catch((error: NodeJS.ErrnoException) => error);
   if (status instanceof Error) {
     const parent = dirname(directory);
@@ -166,7 +178,7 @@ async function makeFolder(directory: string, isRepeated = false): Promise<void> 
  * files 0600. Symbolic links are not followed. Logs when something was accessible. Throws one sentence when an entry
  * belongs to another user.
  */
-export async function closeToOthers(directory: string, log: Log): Promise<void> {
+async function closeToOthers(directory: string, log: Log): Promise<void> {
   if (!hasModes) return;
   const wasOpen = ((await stat(directory).catch(() => undefined))?.mode ?? 0) & forOthers;
   await ownFolder(directory);
@@ -217,7 +229,7 @@ const inWords: Readonly<Record<string, string>> = {
 };
 
 /** The system's reason for a failure, with its cause in words when the bare code says little to an operator. */
-export function describeCause(error: Error & { readonly code?: string | undefined }): string {
+function describeCause(error: Error & { readonly code?: string | undefined }): string {
   const words = inWords[error.code ?? ''];
   return words === undefined ? error.message : `${words} (${error.message})`;
 }

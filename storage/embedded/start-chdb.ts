@@ -8,7 +8,7 @@ import type { ChdbChildOptions } from './chdb-child.ts';
 import { lockData } from './data-lock.ts';
 import { diskFault } from './disk-fault.ts';
 import { memoryBudget } from './memory-budget.ts';
-import { runtimeFolder } from './own-folder.ts';
+import { privateFolders } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Data folder and memory of the embedded analytics engine. */
@@ -86,7 +86,7 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
   const lock = await lockData(directory, { clock });
   try {
     await refuseTablesWithoutDatabase(directory);
-    const configFile = join(await runtimeFolder(directory), 'engine.xml');
+    const configFile = join(await privateFolders.runtime(directory), 'engine.xml');
     const { memoryBytes = defaultMemoryBytes, queries = defaultQueries, rowFolders = [] } = options;
     const memory = memoryBudget(memoryBytes, queries);
     await writeEngineConfig(configFile, { caches: memory.caches, maxMergeBytes });

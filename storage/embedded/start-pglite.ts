@@ -7,7 +7,7 @@ import type { Log } from '../../core/ports/log.ts';
 import type { PgliteChildOptions } from './pglite-child.ts';
 import { DataFolderInUse, dataFolderHolder } from './data-lock.ts';
 import { diskFault } from './disk-fault.ts';
-import { socketFolder } from './own-folder.ts';
+import { privateFolders } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Data folder of the embedded relational engine. */
@@ -48,7 +48,7 @@ const socketName = '.s.PGSQL.5432';
 export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglite> {
   const { directory, log, clock, startTimeoutMs, patienceMs = folderPatienceMs } = options;
   const isNew = !existsSync(join(directory, 'PG_VERSION'));
-  const place = await socketFolder(directory, socketName);
+  const place = await privateFolders.socket(directory, socketName);
   const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
   const entry = new URL('./pglite-child.ts', import.meta.url);
   const name = 'resources engine';

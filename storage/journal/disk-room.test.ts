@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
-import { boundForDisk, type Disk } from './disk-room.ts';
+import { type Disk, diskRoom } from './disk-room.ts';
 import { openJournal, type JournalOptions } from './journal.ts';
 
 const mebibyte = 1024 * 1024;
@@ -56,7 +56,7 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
 describe('the room of a journal', () => {
   test('is what the disk has free, but for a part of it', () => {
     const on = (total: number, free: number, held = 0): number =>
-      boundForDisk({ total, free }, held) / mebibyte;
+      diskRoom.boundFor({ total, free }, held) / mebibyte;
     assert.equal(on(100 * gibibyte, 50 * gibibyte), 49 * 1024);
     assert.equal(on(5 * gibibyte, 5 * gibibyte), 5 * 1024 - 512);
     // What it holds is its own.
@@ -64,7 +64,7 @@ describe('the room of a journal', () => {
     // A disk that is all but full: rows pass through while the store takes them.
     assert.equal(on(100 * gibibyte, 500 * mebibyte), 64);
     assert.equal(on(100 * gibibyte, 20 * mebibyte), 10);
-    assert.equal(boundForDisk({ total: 100, free: 80 }, 0, 30), 50);
+    assert.equal(diskRoom.boundFor({ total: 100, free: 80 }, 0, 30), 50);
   });
 
   test('never reaches beyond the disk, and does not shrink by what the journal writes', () => {
@@ -72,10 +72,10 @@ describe('the room of a journal', () => {
     fc.assert(
       fc.property(size, fc.double({ min: 0, max: 1, noNaN: true }), fc.nat(2 ** 40), (total, share, held) => {
         const free = Math.floor(total * share);
-        const bound = boundForDisk({ total, free }, held);
+        const bound = diskRoom.boundFor({ total, free }, held);
         assert.ok(bound >= 1 && bound <= Math.max(1, held + free));
         const written = Math.floor(free / 3);
-        assert.equal(boundForDisk({ total, free: free - written }, held + written), bound);
+        assert.equal(diskRoom.boundFor({ total, free: free - written }, held + written), bound);
       }),
     );
   });

@@ -2,7 +2,11 @@ import { statfs } from 'node:fs/promises';
 
 const mebibyte = 1024 * 1024;
 /** Bound of a journal without information about its disk, or without a store. */
-export const fixedBound = 2048 * mebibyte;
+const fixedBound = 2048 * mebibyte;
+
+/** Room on the disk of a journal. */
+export const diskRoom = { fixedBound, under: diskUnder, boundFor: boundForDisk };
+
 /** Bound on an almost full disk: the store drains rows continuously. */
 const minBytes = 64 * mebibyte;
 const maxReservedBytes = 1024 * mebibyte;
@@ -15,7 +19,7 @@ export interface Disk {
 }
 
 /** Size and free space of the disk under a folder. */
-export async function diskUnder(directory: string): Promise<Disk> {
+async function diskUnder(directory: string): Promise<Disk> {
   const { blocks, bavail, bsize } = await statfs(directory);
   return { total: blocks * bsize, free: bavail * bsize };
 }
@@ -24,7 +28,7 @@ export async function diskUnder(directory: string): Promise<Disk> {
  * Bound in bytes of a journal that holds `held`: all space except the part reserved for others on the disk. `minFree`
  * defaults to a tenth of the disk, at most 1 GiB. Never less than 64 MiB, or half of the available space.
  */
-export function boundForDisk(disk: Disk, held: number, minFree?: number): number {
+function boundForDisk(disk: Disk, held: number, minFree?: number): number {
   const room = held + disk.free;
   const reserved = minFree ?? Math.min(maxReservedBytes, disk.total / 10);
   return Math.floor(Math.max(room - reserved, Math.min(minBytes, room / 2), 1));

@@ -9,7 +9,7 @@ import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { Bounds } from './bounds.ts';
 import { openJournal, type JournalOptions } from './journal.ts';
-import { byAge, Ledger, parseSegmentName, type Segment, wholeSegment } from './segment.ts';
+import { Ledger, type Segment, segments } from './segment.ts';
 import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { SegmentShipper, type Insert } from './segment-shipper.ts';
 
@@ -98,7 +98,7 @@ async function shipperOf(t: TestContext, store: DeduplicatingStore, insert: Inse
     await writeFile(join(directory, `${base}.sealed`), text);
     ledger.accept(rows.length);
     bounds.occupy(text.length);
-    const segment = wholeSegment(base, text.length, rows.length);
+    const segment = segments.whole(base, text.length, rows.length);
     shipper.enqueue(segment);
     return segment;
   };
@@ -265,8 +265,8 @@ test('a clock that has gone back between two runs: rows are shipped in the order
 
 function inOrder(tokens: readonly string[]): string[] {
   return tokens
-    .map((token) => parseSegmentName(`${token}.sealed`))
+    .map((token) => segments.parseName(`${token}.sealed`))
     .filter((name) => name !== undefined)
-    .sort(byAge)
+    .sort(segments.byAge)
     .map(({ base }) => base);
 }

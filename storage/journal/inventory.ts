@@ -10,8 +10,18 @@ import {
   type TableInventory,
 } from '../../core/ports/journal.ts';
 import { hasCode } from './back-off.ts';
-import { linesOf, readRow } from './recover.ts';
-import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment.ts';
+import { segmentRows } from './recover.ts';
+import { type SegmentName, segments } from './segment.ts';
+
+/** Reads and verifies the files of a journal. */
+export const journalFiles = {
+  readInventory,
+  standing: standingSegments,
+  ifPresent,
+  acceptance: acceptanceOf,
+  table: tableOf,
+  verify: verifyJournal,
+};
 
 const maxListed = 1000;
 
@@ -52,7 +62,7 @@ export class NoJournal extends Error {
  * Contents of the journal's folder. Changes nothing, so that it works beside a running gateway: segments that are
  * shipped meanwhile are left out. Throws `NoJournal`.
  */
-export async function readInventory(directory: string): Promise<JournalInventory> {
+async function readInventory(directory: string): Promise<JournalInventory> {
   const counts: Record<JournalTable, Counts> = {
     requests: noCounts(),
     bodies: noCounts(),
@@ -78,8 +88,10 @@ export async function readInventory(directory: string): Promise<JournalInventory
 }
 
 /** The segments with pending rows, oldest first: of an unfinished split, the one that the next start keeps. */
-export async function standingSegments(directory: string): Promise<StandingSegment[]> {
-  const names = (await listFolder(directory)).flatMap((file) => parseSegmentName(file) ?? []).sort(byAge);
+async function standingSegments(directory: string): Promise<StandingSegment[]> {
+  const names = (await listFolder(directory))
+    .flatMap((file) => segments.parseName(file) ?? [])
+    .sort(segments.byAge);
   const found: StandingSegment[] = [];
   let last: SegmentName | undefined;
   for (const name of names) {
@@ -92,7 +104,7 @@ export async function standingSegments(directory: string): Promise<StandingSegme
 }
 
 /** Runs a step that reads a segment; undefined when the file is gone, because its rows have been shipped. */
-export async function ifPresent<T>(step: () => Promise<T>): Promise<T | undefined> {
+async function ifPresent<T>(step: () => Promise<T>): Promise<T | undefined> {
   try {
     return await step();
   } catch (error) {
@@ -110,7 +122,7 @@ async function listFolder(directory: string): Promise<string[]> {
 async function inspectSegment(directory: string, name: SegmentName): Promise<StandingSegment> {
   let path = join(directory, name.file);
   let status = await ifPresent(() => stat(path));
-  if (status === undefined && name.kind === 'open') path = join(directory, sealedFile(name.base));
+  if (status === undefined && name.kind === 'open') path = join(directory, segments.sealedFile(name.base));
   status ??= await stat(path);
   const { size, mtime: modified } = status;
   const end = name.kind === 'piece' ? name.end : size;
@@ -131,8 +143,8 @@ async function countLines({ path, from, end, size, name }: StandingSegment): Pro
 }
 
 async function acceptedAt({ path, from, end, modified }: StandingSegment): Promise<string> {
-  for await (const line of linesOf(path, from, end)) {
-    const row = readRow(line);
+  for await (const line of segmentRows.lines(path, from, end)) {
+    const row = segmentRows.read(line);
     const time = 'value' in row ? acceptanceOf(row.value) : undefined;
     return new Date(time ?? modified).toISOString();
   }
@@ -140,7 +152,7 @@ async function acceptedAt({ path, from, end, modified }: StandingSegment): Promi
 }
 
 /** The acceptance time of a row in milliseconds; undefined without one. */
-export function acceptanceOf({ created_at: time }: Readonly<Record<string, unknown>>): number | undefined {
+function acceptanceOf({ created_at: time }: Readonly<Record<string, unknown>>): number | undefined {
   if (typeof time !== 'string' || !/^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{3}$/.test(time))
     return undefined;
   const ms = Date.parse(`${time.replace(' ', 'T')}Z`);
@@ -167,7 +179,7 @@ async function readQuarantine(
 }
 
 /** The table in the prefix of a journal file name. */
-export function tableOf(file: string): JournalTable | undefined {
+function tableOf(file: string): JournalTable | undefined {
   return journalTables.find((table) => file.startsWith(`${table}-`));
 }
 
@@ -179,7 +191,7 @@ function noCounts(): Counts {
  * Reads every row of the journal in a folder and reports faults. Changes nothing; beside a running gateway, segments
  * that are shipped meanwhile are left out. Throws `NoJournal`.
  */
-export async function verifyJournal(directory: string): Promise<JournalVerdict> {
+async function verifyJournal(directory: string): Promise<JournalVerdict> {
   const faults = new FaultList();
   const unfinished: RowFault[] = [];
   const total = { segments: 0, rows: 0, bytes: 0 };
@@ -207,12 +219,12 @@ async function verifySegment(
   if (from > 0 && !(await isRowBoundary(path, from))) faults.add(path, from, 'begins inside of a row');
   let rows = 0;
   let unfinished: RowFault | undefined;
-  for await (const line of linesOf(path, from, end)) {
+  for await (const line of segmentRows.lines(path, from, end)) {
     if (!line.isEnded && isOpen) {
       unfinished = { file: path, offset: line.offset, reason: 'is not finished' };
       continue;
     }
-    const row = readRow(line);
+    const row = segmentRows.read(line);
     if ('fault' in row) faults.add(path, line.offset, row.fault);
     else if (line.isEnded) rows += 1;
     else faults.add(path, line.offset, 'has no line break');
@@ -221,6 +233,6 @@ async function verifySegment(
 }
 
 async function isRowBoundary(path: string, at: number): Promise<boolean> {
-  for await (const line of linesOf(path, at - 1, at)) return line.isEnded;
+  for await (const line of segmentRows.lines(path, at - 1, at)) return line.isEnded;
   return false;
 }

@@ -11,11 +11,11 @@ import type {
 } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { Admission, Bounds } from './bounds.ts';
-import { boundForDisk, type Disk, diskUnder, fixedBound } from './disk-room.ts';
+import { type Disk, diskRoom } from './disk-room.ts';
 import { sentenceOf } from './back-off.ts';
 import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { recoverSegments } from './recover.ts';
-import { Ledger, parseSegmentName, type Segment } from './segment.ts';
+import { Ledger, type Segment, segments } from './segment.ts';
 import { type Insert, SegmentShipper } from './segment-shipper.ts';
 import { SegmentWriter } from './segment-writer.ts';
 
@@ -37,7 +37,7 @@ function followDisk({ bounds, disk, minFreeBytes, clock, log }: DiskRoomParts): 
   let failed = false;
   const look = async (): Promise<void> => {
     try {
-      bounds.resize(boundForDisk(await disk(), bounds.onDiskBytes, minFreeBytes));
+      bounds.resize(diskRoom.boundFor(await disk(), bounds.onDiskBytes, minFreeBytes));
       failed = false;
     } catch (error) {
       if (!failed)
@@ -106,10 +106,10 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { sync = 'interval', syncMs = 1000 } = options;
   const folder = new SegmentFolder(directory, { syncsRows: sync !== 'none' });
   await folder.prepare();
-  const { disk = () => diskUnder(directory) } = options;
+  const { disk = () => diskRoom.under(directory) } = options;
   const followsDisk = options.maxBytes === undefined && insert !== undefined;
   const maxBytes =
-    options.maxBytes ?? (followsDisk ? await initialBound(disk, minFreeBytes, log) : fixedBound);
+    options.maxBytes ?? (followsDisk ? await initialBound(disk, minFreeBytes, log) : diskRoom.fixedBound);
   const quarantine = new Quarantine({
     journal: directory,
     maxBytes: Math.min(64 * mebibyte, Math.ceil(maxBytes / 10)),
@@ -128,7 +128,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const maxAgeMs = policy === 'shed' ? (options.maxAgeMs ?? Infinity) : Infinity;
   const stopFollowing = followsDisk ? followDisk({ bounds, disk, minFreeBytes, clock, log }) : undefined;
   // After a clock set back since the last run, new rows must still sort after old ones.
-  const newest = Math.max(0, ...found.map(({ segment }) => parseSegmentName(segment.file)?.start ?? 0));
+  const newest = Math.max(0, ...found.map(({ segment }) => segments.parseName(segment.file)?.start ?? 0));
   const start = Math.max(clock.now(), newest + 1);
   const parts = {
     folder,
@@ -165,12 +165,12 @@ async function initialBound(
 ): Promise<number> {
   try {
     // Rows of earlier runs are on the disk already; the next check counts them.
-    return boundForDisk(await disk(), 0, minFree);
+    return diskRoom.boundFor(await disk(), 0, minFree);
   } catch (error) {
     log.warn(
-      `journal: the system does not say what is free on the disk (${sentenceOf(error)}); the bound is ${fixedBound} bytes, or storage.journal.max_bytes`,
+      `journal: the system does not say what is free on the disk (${sentenceOf(error)}); the bound is ${diskRoom.fixedBound} bytes, or storage.journal.max_bytes`,
     );
-    return fixedBound;
+    return diskRoom.fixedBound;
   }
 }
 

@@ -1,15 +1,10 @@
 import type { Log } from '../../core/ports/log.ts';
 import { type Quarantine, type SegmentFolder, unfinished } from './segment-folder.ts';
-import {
-  byAge,
-  countRows,
-  parseSegmentName,
-  pieceOf,
-  type Segment,
-  type SegmentName,
-  wholeSegment,
-} from './segment.ts';
+import { type Segment, type SegmentName, segments } from './segment.ts';
 import { createReadStream } from 'node:fs';
+
+/** Rows of a segment. */
+export const segmentRows = { lines: linesOf, read: readRow };
 
 /** One line of a file. */
 interface RowLine {
@@ -31,7 +26,7 @@ const longestLine = 32 * 1024 * 1024;
 const newline = 10;
 
 /** The lines of a byte range, in order, with little memory. Rejects with the system's error. */
-export async function* linesOf(path: string, from = 0, end = Infinity): AsyncGenerator<RowLine> {
+async function* linesOf(path: string, from = 0, end = Infinity): AsyncGenerator<RowLine> {
   if (end <= from) return;
   const stream = createReadStream(path, { start: from, end: end - 1, highWaterMark: readBytes });
   let held: Buffer[] = [];
@@ -61,7 +56,7 @@ export async function* linesOf(path: string, from = 0, end = Infinity): AsyncGen
 }
 
 /** Parses a row as far as the journal needs it: one JSON object with an id. */
-export function readRow(line: Pick<RowLine, 'bytes' | 'isTooLong'>): RowHead {
+function readRow(line: Pick<RowLine, 'bytes' | 'isTooLong'>): RowHead {
   if (line.isTooLong) return { fault: `is longer than ${longestLine} bytes` };
   let value: unknown;
   try {
@@ -95,11 +90,11 @@ export async function recoverSegments(
 ): Promise<RecoveredSegment[]> {
   const names: SegmentName[] = [];
   for (const file of await folder.list()) {
-    const name = parseSegmentName(file);
+    const name = segments.parseName(file);
     if (name !== undefined) names.push(name);
     else if (file.endsWith(unfinished)) await folder.remove(file);
   }
-  names.sort(byAge);
+  names.sort(segments.byAge);
   const found: RecoveredSegment[] = [];
   let last: { readonly base: string; readonly end: number } | undefined;
   for (const name of names) {
@@ -134,8 +129,10 @@ async function recoverOne(name: SegmentName, place: Place): Promise<Segment | un
     log.error(`journal: the file ${name.file} is damaged (${size} bytes) and was moved to quarantine`);
     return undefined;
   }
-  const extent = isPiece ? pieceOf(name.base, name.from, name.end, 0) : wholeSegment(name.base, size, 0);
-  return { ...extent, rows: countRows(await folder.read(extent)) };
+  const extent = isPiece
+    ? segments.pieceOf(name.base, name.from, name.end, 0)
+    : segments.whole(name.base, size, 0);
+  return { ...extent, rows: segments.countRows(await folder.read(extent)) };
 }
 
 async function recoverOpen({ base, file, table }: SegmentName, place: Place): Promise<Segment | undefined> {
@@ -159,7 +156,7 @@ async function recoverOpen({ base, file, table }: SegmentName, place: Place): Pr
   }
   await folder.cut(file, end);
   await folder.seal(base);
-  return wholeSegment(base, end, countRows(bytes.subarray(0, end)));
+  return segments.whole(base, end, segments.countRows(bytes.subarray(0, end)));
 }
 
 /** End of the last line that is complete and JSON; remnants of a power cut are neither. */

@@ -7,7 +7,7 @@ import type { FindStored, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { readInventory } from './inventory.ts';
+import { journalFiles } from './inventory.ts';
 import { openJournal } from './journal.ts';
 import { quarantineSources, type ReplayOptions, replayRows } from './replay.ts';
 
@@ -172,7 +172,7 @@ test('many rows become several segments', async (t) => {
   const rows = Array.from({ length: 20 }, (_, n) => row(n, text)).join('\n');
   const { directory, replay, own, ship } = await place(t, { 'requests-mine': rows });
   await replay({ sources: own('requests-mine') });
-  const { segments, rows: counted } = (await readInventory(directory)).tables.requests;
+  const { segments, rows: counted } = (await journalFiles.readInventory(directory)).tables.requests;
   assert.deepEqual([segments > 1, counted], [true, 20]);
   for (const file of await readdir(directory)) {
     if (file !== 'quarantine') assert.ok((await readFile(join(directory, file))).length <= 8 * 1024 * 1024);

@@ -7,12 +7,12 @@ import {
   type ReplayReport,
   type ReplaySource,
 } from '../../core/ports/journal.ts';
-import { acceptanceOf, FaultList, ifPresent, standingSegments, tableOf } from './inventory.ts';
+import { FaultList, journalFiles } from './inventory.ts';
 import { hasCode } from './back-off.ts';
-import { linesOf, readRow } from './recover.ts';
+import { segmentRows } from './recover.ts';
 import { type SegmentFile, SegmentFolder } from './segment-folder.ts';
 import { basename, join } from 'node:path';
-import { openFile, segmentNames } from './segment.ts';
+import { segments } from './segment.ts';
 
 /** Writes rows of one table into new sealed segments. */
 class ReplayWriter {
@@ -24,7 +24,7 @@ class ReplayWriter {
   constructor(table: JournalTable, folder: SegmentFolder, clock: Clock, maxBytes: number) {
     this.folder = folder;
     this.maxBytes = maxBytes;
-    this.nextName = segmentNames(table, clock.now());
+    this.nextName = segments.names(table, clock.now());
   }
 
   /** Appends whole rows; a segment that would exceed its size is sealed first. */
@@ -54,7 +54,7 @@ class ReplayWriter {
     this.open = undefined;
     if (open === undefined) return;
     await open.file.close().catch(() => undefined);
-    await this.folder.remove(openFile(open.base)).catch(() => undefined);
+    await this.folder.remove(segments.openFile(open.base)).catch(() => undefined);
   }
 }
 
@@ -76,7 +76,7 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** All quarantine files of a journal; each file is removed when all of its rows are replayed. */
 export async function quarantineSources(directory: string): Promise<ReplaySource[]> {
   const folder = join(directory, 'quarantine');
-  const files = (await ifPresent(() => readdir(folder))) ?? [];
+  const files = (await journalFiles.ifPresent(() => readdir(folder))) ?? [];
   return files.sort().map((file) => ({ path: join(folder, file), table: undefined, remove: true }));
 }
 
@@ -85,12 +85,13 @@ export async function quarantineSources(directory: string): Promise<ReplaySource
  * row as text). Rejects with the system's error.
  */
 async function* replayLines(source: ReplaySource, maxBytes: number): AsyncGenerator<ReplayLine> {
-  for await (const line of linesOf(source.path)) {
+  for await (const line of segmentRows.lines(source.path)) {
     const { offset, bytes, isTooLong } = line;
     if (bytes.length === 0 && !isTooLong) continue;
     const kept = isTooLong ? undefined : readKept(bytes);
     const text = kept === undefined ? bytes : Buffer.from(kept.row);
-    const table = tableOf(kept?.name ?? '') ?? source.table ?? tableOf(basename(source.path));
+    const table =
+      journalFiles.table(kept?.name ?? '') ?? source.table ?? journalFiles.table(basename(source.path));
     const row = rowOf(text, isTooLong, table);
     if (typeof row === 'string') yield { offset, fault: row };
     else if (row.bytes.length > maxBytes) yield { offset, fault: `is longer than ${maxBytes} bytes` };
@@ -99,11 +100,11 @@ async function* replayLines(source: ReplaySource, maxBytes: number): AsyncGenera
 }
 
 function rowOf(bytes: Buffer, isTooLong: boolean, table: JournalTable | undefined): ReplayRow | string {
-  const head = readRow({ bytes, isTooLong });
+  const head = segmentRows.read({ bytes, isTooLong });
   if ('fault' in head) return head.fault;
   const { id, value } = head;
   if (!uuid.test(id)) return 'has an id that is no UUID';
-  const time = acceptanceOf(value);
+  const time = journalFiles.acceptance(value);
   if (time === undefined) return 'has no created_at of the form 2026-01-31 12:34:56.789';
   if (table === undefined) return 'does not say its table: name it with --table';
   // Written on one line, regardless of the line breaks of an edited file.
@@ -249,9 +250,9 @@ async function waitingIds(directory: string): Promise<Record<JournalTable, Set<s
     bodies: new Set<string>(),
     feedback: new Set<string>(),
   };
-  for (const { name, path, from, end } of await standingSegments(directory)) {
-    for await (const line of linesOf(path, from, end)) {
-      const row = readRow(line);
+  for (const { name, path, from, end } of await journalFiles.standing(directory)) {
+    for await (const line of segmentRows.lines(path, from, end)) {
+      const row = segmentRows.read(line);
       if ('id' in row) ids[name.table].add(row.id.toLowerCase());
     }
   }
@@ -260,7 +261,7 @@ async function waitingIds(directory: string): Promise<Record<JournalTable, Set<s
 
 async function checkRoom({ directory, sources, maxBytes }: ReplayOptions): Promise<void> {
   let held = 0;
-  for (const { from, end } of await standingSegments(directory)) held += Math.max(0, end - from);
+  for (const { from, end } of await journalFiles.standing(directory)) held += Math.max(0, end - from);
   let asked = 0;
   for (const { path } of sources) asked += (await statusOf(path)).size;
   if (held + asked <= maxBytes) return;

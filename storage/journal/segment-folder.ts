@@ -2,7 +2,7 @@ import { copyFile, type FileHandle, link, open, readdir, rename, stat, unlink } 
 import { join, resolve } from 'node:path';
 import type { StoredRows } from '../../core/ports/analytics.ts';
 import { makeFolderDurably, syncFolder, writeDurably } from '../../core/base/durable-file.ts';
-import { openFile, sealedFile, type Segment } from './segment.ts';
+import { type Segment, segments } from './segment.ts';
 import { hasCode, sentenceOf } from './back-off.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -132,16 +132,16 @@ export class SegmentFolder {
   /** Creates a segment. Rejects when it exists. */
   async create(base: string): Promise<SegmentFile> {
     await this.prepare();
-    return new HandleFile(await open(this.at(openFile(base)), 'wx', 0o600), this.syncsRows);
+    return new HandleFile(await open(this.at(segments.openFile(base)), 'wx', 0o600), this.syncsRows);
   }
 
   /** Turns an open segment, finished and closed, into a sealed one, durably. May be repeated after a failure. */
   async seal(base: string): Promise<void> {
     try {
-      await rename(this.at(openFile(base)), this.at(sealedFile(base)));
+      await rename(this.at(segments.openFile(base)), this.at(segments.sealedFile(base)));
     } catch (error) {
       if (!hasCode(error, 'ENOENT')) throw error;
-      await stat(this.at(sealedFile(base)));
+      await stat(this.at(segments.sealedFile(base)));
     }
     if (this.syncsRows) await this.sync();
   }

@@ -5,7 +5,7 @@ import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { BackOff, hasCode, isStoreUnavailable, sentenceOf } from './back-off.ts';
 import type { Bounds } from './bounds.ts';
-import { countRows, type Ledger, middleOf, pieceOf, type Segment } from './segment.ts';
+import { type Ledger, type Segment, segments } from './segment.ts';
 import type { Quarantine, SegmentFolder } from './segment-folder.ts';
 
 const firstRetryMs = 100;
@@ -196,7 +196,7 @@ export class SegmentShipper {
   private async isolate(segment: Segment, bytes: Buffer, error: unknown): Promise<void> {
     const { base, file, from, end, rows } = segment;
     const { folder, quarantine, ledger } = this.parts;
-    const middle = middleOf(bytes);
+    const middle = segments.middleOf(bytes);
     if (middle === undefined) {
       if (this.suspectsTable) this.refuseTable(segment, error);
       await quarantine.keepRow(`${base}.${from}-${end}`, bytes, sentenceOf(error));
@@ -207,8 +207,11 @@ export class SegmentShipper {
       this.leave(segment);
       return;
     }
-    const left = countRows(bytes.subarray(0, middle));
-    const pieces = [pieceOf(base, from, from + middle, left), pieceOf(base, from + middle, end, rows - left)];
+    const left = segments.countRows(bytes.subarray(0, middle));
+    const pieces = [
+      segments.pieceOf(base, from, from + middle, left),
+      segments.pieceOf(base, from + middle, end, rows - left),
+    ];
     await folder.replace(file, pieces);
     this.queue.splice(0, 1, ...pieces);
   }

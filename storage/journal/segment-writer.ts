@@ -3,7 +3,7 @@ import type { JournalLine, JournalSync, JournalTable } from '../../core/ports/jo
 import type { Log } from '../../core/ports/log.ts';
 import { BackOff, hasCode, sentenceOf } from './back-off.ts';
 import type { Bounds } from './bounds.ts';
-import { countRows, type Ledger, openFile, type Segment, segmentNames, wholeSegment } from './segment.ts';
+import { type Ledger, type Segment, segments } from './segment.ts';
 import type { SegmentFile, SegmentFolder } from './segment-folder.ts';
 
 /** Rows between memory and disk. */
@@ -134,7 +134,7 @@ function divide(chunk: Chunk, maxBytes: number): { fits: Chunk | undefined; rest
   const end = maxBytes > 0 ? chunk.bytes.lastIndexOf(newline, maxBytes - 1) + 1 : 0;
   if (end === 0) return { fits: undefined, rest: chunk };
   const bytes = chunk.bytes.subarray(0, end);
-  const rows = countRows(bytes);
+  const rows = segments.countRows(bytes);
   const rest = chunk.bytes.subarray(end);
   return { fits: { bytes, rows }, rest: { bytes: rest, rows: chunk.rows - rows } };
 }
@@ -195,7 +195,7 @@ export class SegmentWriter {
 
   constructor(parts: WriterParts) {
     this.parts = parts;
-    this.nextName = segmentNames(parts.table, parts.start);
+    this.nextName = segments.names(parts.table, parts.start);
     this.backOff = new BackOff(parts.clock, firstRetryMs, longestRetryMs);
   }
 
@@ -372,7 +372,7 @@ export class SegmentWriter {
       await open.file.close();
     }
     if (open.rows === 0) {
-      await folder.remove(openFile(open.base));
+      await folder.remove(segments.openFile(open.base));
       this.open = undefined;
       return;
     }
@@ -383,7 +383,7 @@ export class SegmentWriter {
       return this.loseOpen(open);
     }
     this.open = undefined;
-    onSealed(wholeSegment(open.base, open.bytes, open.rows));
+    onSealed(segments.whole(open.base, open.bytes, open.rows));
   }
 
   /** The segment stays open; the next run finds it. */

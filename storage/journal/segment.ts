@@ -84,7 +84,7 @@ const pattern =
   /^((requests|bodies|feedback)-([0-9a-z]{1,11})-[0-9a-f]+-(\d{1,15}))\.(?:(open|sealed)|(\d{1,15})-(\d{1,15})\.piece)$/;
 
 /** Reads a file name; undefined for a file that is not a segment. */
-export function parseSegmentName(file: string): SegmentName | undefined {
+function parseSegmentName(file: string): SegmentName | undefined {
   const match = pattern.exec(file);
   if (match === null) return undefined;
   const [, base = '', table, start = '', sequence, whole, from, end] = match;
@@ -101,7 +101,7 @@ export function parseSegmentName(file: string): SegmentName | undefined {
 }
 
 /** Sorts names by age; within one segment by position, the longer first. */
-export function byAge(a: SegmentName, b: SegmentName): number {
+function byAge(a: SegmentName, b: SegmentName): number {
   return (
     a.start - b.start ||
     a.sequence - b.sequence ||
@@ -110,16 +110,30 @@ export function byAge(a: SegmentName, b: SegmentName): number {
 }
 
 /** Creates the base names of one table for this run of the process: `start` is its time in milliseconds. */
-export function segmentNames(table: JournalTable, start: number): () => string {
+function segmentNames(table: JournalTable, start: number): () => string {
   const run = `${table}-${Math.floor(start).toString(36)}-${randomBytes(6).toString('hex')}`;
   let sequence = 0;
   return () => `${run}-${sequence++}`;
 }
 
 /** File of a segment that is being written. */
-export const openFile = (base: string): string => `${base}.open`;
+const openFile = (base: string): string => `${base}.open`;
 /** File of an immutable segment. */
-export const sealedFile = (base: string): string => `${base}.sealed`;
+const sealedFile = (base: string): string => `${base}.sealed`;
+
+/** Segments of a journal, and their names. */
+export const segments = {
+  parseName: parseSegmentName,
+  byAge,
+  names: segmentNames,
+  openFile,
+  sealedFile,
+  whole: wholeSegment,
+  pieceOf,
+  countRows,
+  middleOf,
+};
+
 /** File of a byte range of a split segment. */
 const pieceFile = (base: string, from: number, end: number): string => `${base}.${from}-${end}.piece`;
 /** Deduplication token of such a range. */
@@ -139,26 +153,26 @@ export interface Segment {
 }
 
 /** A whole segment of so many bytes. */
-export function wholeSegment(base: string, bytes: number, rows: number): Segment {
+function wholeSegment(base: string, bytes: number, rows: number): Segment {
   return { file: sealedFile(base), base, token: base, from: 0, end: bytes, rows };
 }
 
 /** The rows of a segment in a byte range. */
-export function pieceOf(base: string, from: number, end: number, rows: number): Segment {
+function pieceOf(base: string, from: number, end: number, rows: number): Segment {
   return { file: pieceFile(base, from, end), base, token: pieceToken(base, from, end), from, end, rows };
 }
 
 const newline = 10;
 
 /** Rows in a byte range of a segment; a last one without its line break counts. */
-export function countRows(bytes: Uint8Array): number {
+function countRows(bytes: Uint8Array): number {
   let rows = 0;
   for (let at = bytes.indexOf(newline); at !== -1; at = bytes.indexOf(newline, at + 1)) rows += 1;
   return bytes.length > 0 && bytes[bytes.length - 1] !== newline ? rows + 1 : rows;
 }
 
 /** The row boundary next to the middle, or undefined when there is only one row. */
-export function middleOf(bytes: Uint8Array): number | undefined {
+function middleOf(bytes: Uint8Array): number | undefined {
   const after = bytes.indexOf(newline, Math.floor(bytes.length / 2)) + 1;
   if (after > 0 && after < bytes.length) return after;
   const before = bytes.lastIndexOf(newline, bytes.length - 2) + 1;

@@ -8,7 +8,7 @@ import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { Bounds } from './bounds.ts';
 import { openJournal } from './journal.ts';
-import { Ledger, wholeSegment } from './segment.ts';
+import { Ledger, segments } from './segment.ts';
 import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { SegmentShipper } from './segment-shipper.ts';
 
@@ -58,7 +58,7 @@ async function place(t: TestContext) {
   await writeFile(join(directory, `${base}.sealed`), text);
   const store = new DeduplicatingStore();
   store.isBad = (row) => bad.has(row);
-  const segment = wholeSegment(base, Buffer.byteLength(text), rows.length);
+  const segment = segments.whole(base, Buffer.byteLength(text), rows.length);
   return { directory, store, segment };
 }
 

@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import type { JournalRoom } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { keepStatus, readStatus, statusFile } from './status-file.ts';
+import { journalStatus } from './status-file.ts';
 
 async function place(t: TestContext) {
   const data = await mkdtemp(join(tmpdir(), 'journal-status-'));
@@ -30,7 +30,7 @@ async function place(t: TestContext) {
     }),
     lastError: undefined as string | undefined,
   };
-  return { data, file: statusFile(data), clock, log, logged, journal };
+  return { data, file: journalStatus.file(data), clock, log, logged, journal };
 }
 
 const until = async (clock: ManualClock, done: () => Promise<boolean>): Promise<void> => {
@@ -43,9 +43,9 @@ const until = async (clock: ManualClock, done: () => Promise<boolean>): Promise<
 test('what a journal says is found in its file, with its changes, and a last time', async (t) => {
   const { file, clock, log, journal } = await place(t);
   journal.accepted = 1;
-  const end = keepStatus({ file, journal, clock, log });
-  await until(clock, async () => (await readStatus(file)) !== undefined);
-  const first = await readStatus(file);
+  const end = journalStatus.keep({ file, journal, clock, log });
+  await until(clock, async () => (await journalStatus.read(file)) !== undefined);
+  const first = await journalStatus.read(file);
   const table = { accepted: 1, stored: 0, pending: 0, shed: 1, shedBy: { share: 1 } };
   assert.deepEqual(first, {
     at: first?.at,
@@ -56,25 +56,25 @@ test('what a journal says is found in its file, with its changes, and a last tim
   });
   assert.equal((await stat(file)).mode & 0o077, 0);
   journal.accepted = 2;
-  await until(clock, async () => (await readStatus(file))?.tables.requests.accepted === 2);
+  await until(clock, async () => (await journalStatus.read(file))?.tables.requests.accepted === 2);
   journal.lastError = 'it is away';
   await end();
-  assert.equal((await readStatus(file))?.lastError, 'it is away');
+  assert.equal((await journalStatus.read(file))?.lastError, 'it is away');
   assert.equal(clock.waiting, 0, 'nothing is written after the end');
 });
 
 test('a file that is missing, broken or of somebody else tells nothing', async (t) => {
   const { file } = await place(t);
-  assert.equal(await readStatus(file), undefined);
+  assert.equal(await journalStatus.read(file), undefined);
   for (const text of ['', '{"at":', '[]', 'null', '{"at":"x","tables":{}}']) {
     await writeFile(file, text);
-    assert.equal(await readStatus(file), undefined, text);
+    assert.equal(await journalStatus.read(file), undefined, text);
   }
 });
 
 test('a folder that cannot be written is told once', async (t) => {
   const { data, clock, log, logged, journal } = await place(t);
-  const end = keepStatus({ file: join(data, 'missing', 'file'), journal, clock, log });
+  const end = journalStatus.keep({ file: join(data, 'missing', 'file'), journal, clock, log });
   await until(clock, () => Promise.resolve(logged.length > 0));
   await end();
   assert.equal(logged.length, 1);

@@ -14,7 +14,10 @@ import { hasCode, sentenceOf } from './back-off.ts';
 const everyMs = 2000;
 
 /** File with the journal status of a data folder's gateway. */
-export const statusFile = (data: string): string => path.join(data, 'journal-status.json');
+const statusFile = (data: string): string => path.join(data, 'journal-status.json');
+
+/** The status that a journal keeps in a file. */
+export const journalStatus = { file: statusFile, keep: keepStatus, read: readStatus };
 
 /** Options of `keepStatus`. */
 interface StatusParts {
@@ -29,7 +32,7 @@ interface StatusParts {
  * only the counting process knows the counts. Returns a function that writes once more and stops. A failed write is
  * logged once.
  */
-export function keepStatus({ file, journal, clock, log }: StatusParts): () => Promise<void> {
+function keepStatus({ file, journal, clock, log }: StatusParts): () => Promise<void> {
   let written = '';
   let failed = false;
   let cancel = (): void => undefined;
@@ -63,7 +66,7 @@ export function keepStatus({ file, journal, clock, log }: StatusParts): () => Pr
 }
 
 /** The last written status; undefined when there is none, or none that can be read. */
-export async function readStatus(file: string): Promise<JournalStatus | undefined> {
+async function readStatus(file: string): Promise<JournalStatus | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(file, 'utf8'));
     return isStatus(value) ? value : undefined;

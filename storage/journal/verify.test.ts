@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { NoJournal, readInventory, verifyJournal } from './inventory.ts';
+import { journalFiles, NoJournal } from './inventory.ts';
 
 const base = 'requests-lx2k3j4h-0123456789ab-7';
 const row = (n: number): string => `{"id":"${n}","created_at":"2026-11-21 12:00:0${n}.250"}\n`;
@@ -111,7 +111,7 @@ for (const { what, files, rows, faults = [], unfinished = [] } of cases) {
   test(`a segment that is ${what}`, async (t) => {
     const directory = await place(t, files);
     const before = await contents(directory);
-    const verdict = await verifyJournal(directory);
+    const verdict = await journalFiles.verify(directory);
     const place_ = (at: { file: string; offset: number }): string => `${basename(at.file)}:${at.offset}`;
     assert.deepEqual(
       verdict.faults.map((fault) => `${place_(fault)}: ${fault.reason}`),
@@ -130,7 +130,7 @@ test('rows are found wherever a read ends, and faults are bounded in number', as
     [sealed]: long.repeat(5),
     'bodies-a-00-0.sealed': 'x\n'.repeat(1500),
   });
-  const verdict = await verifyJournal(directory);
+  const verdict = await journalFiles.verify(directory);
   assert.deepEqual([verdict.rows, verdict.faultCount, verdict.faults.length], [5, 1500, 1000]);
 });
 
@@ -146,7 +146,7 @@ test('the inventory counts rows, bytes and quarantine by table, and knows the ol
   });
   const time = new Date('2026-11-20T00:00:00.000Z');
   await utimes(join(directory, 'bodies-a-00-0.sealed'), time, time);
-  const { tables } = await readInventory(directory);
+  const { tables } = await journalFiles.readInventory(directory);
   assert.deepEqual(tables, {
     requests: {
       segments: 3,
@@ -168,7 +168,7 @@ test('the inventory counts rows, bytes and quarantine by table, and knows the ol
 
 test('a folder without a journal is named', async () => {
   const directory = join(tmpdir(), 'journal-that-never-was');
-  for (const read of [readInventory, verifyJournal]) {
+  for (const read of [journalFiles.readInventory, journalFiles.verify]) {
     await assert.rejects(read(directory), (error: Error) => {
       assert.ok(error instanceof NoJournal && error.message.includes(directory));
       return true;
@@ -187,8 +187,8 @@ test('segments that are shipped while somebody looks are left out', async (t) =>
     }
   })();
   for (let i = 0; i < 50; i += 1) {
-    assert.ok((await readInventory(directory)).tables.requests.segments <= 1);
-    assert.ok((await verifyJournal(directory)).segments <= 1);
+    assert.ok((await journalFiles.readInventory(directory)).tables.requests.segments <= 1);
+    assert.ok((await journalFiles.verify(directory)).segments <= 1);
   }
   changing = false;
   await gateway;

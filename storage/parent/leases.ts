@@ -22,7 +22,7 @@ import {
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
 import type { Remote } from './channel.ts';
 import { Lease } from './lease.ts';
-import { chargesOf, keyOf, tokensOf } from './loans.ts';
+import { loanOf } from './loans.ts';
 import type { Grant, ParentCalls, SentAdmission, SentCharges, Wish } from './parent-calls.ts';
 
 /** Time between reports. */
@@ -131,7 +131,7 @@ export class Leases {
 
   #admit(charges: Charges, expected: ExpectedUse): Admission | Promise<Admission> {
     const prepared = this.#prepare(charges);
-    const tokens = tokensOf(charges, expected);
+    const tokens = loanOf.tokens(charges, expected);
     const now = this.#clock.monotonic();
     const { windows, requests, budgets } = prepared;
     let isHeld = this.#holds(windows, 0, requests, now, 1);
@@ -161,7 +161,7 @@ export class Leases {
   #take(windows: readonly Window[], amount: number): Decision | Promise<Decision> {
     let charges = this.#ofLists.get(windows);
     if (charges === undefined) {
-      charges = chargesOf(windows);
+      charges = loanOf.charges(windows);
       this.#ofLists.set(windows, charges);
     }
     const prepared = this.#prepare(charges);
@@ -370,7 +370,7 @@ export class Leases {
   }
 
   #leaseOf(of: Window | Budget): Lease {
-    const key = keyOf(of);
+    const key = loanOf.key(of);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     if (this.#known.size >= maxKnown) {

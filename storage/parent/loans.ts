@@ -12,6 +12,9 @@ import type {
 } from '../../core/ports/counters.ts';
 import type { Grant, LoanReport, Wish } from './parent-calls.ts';
 
+/** Reads what a loan is about. */
+export const loanOf = { tokens: tokensOf, charges: chargesOf, key: keyOf };
+
 /** Longest wait for a worker that is to give back. */
 const recallMs = 1000;
 /** Times that a request recalls loans: other requests may borrow what it waits for. */
@@ -406,12 +409,12 @@ function countsOf({ requests, tokens, budgets }: Charges): readonly (Window | Bu
 }
 
 /** Tokens that a request takes from its windows. */
-export function tokensOf({ tokens }: Pick<Charges, 'tokens'>, expected: ExpectedUse): number {
+function tokensOf({ tokens }: Pick<Charges, 'tokens'>, expected: ExpectedUse): number {
   return tokens === undefined ? 0 : Math.max(1, Math.min(expected.tokens, tokens.smallest));
 }
 
 /** Charges of windows alone. */
-export function chargesOf(windows: readonly Window[]): Charges {
+function chargesOf(windows: readonly Window[]): Charges {
   return { requests: { windows, smallest: 0 }, tokens: undefined, budgets: undefined };
 }
 
@@ -420,7 +423,7 @@ function isWindow(of: Window | Budget): of is Window {
 }
 
 /** Name of the count of a window or budget. */
-export function keyOf(of: Window | Budget): string {
+function keyOf(of: Window | Budget): string {
   return isWindow(of) ? `${of.windowMs}:${of.key}` : budgetKey(of.key);
 }
 

@@ -8,7 +8,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Offered, Remote } from './channel.ts';
 import type { LatencyExchange } from './latencies.ts';
-import { chargesOf as chargesOfWindows, type Loans } from './loans.ts';
+import { loanOf, type Loans } from './loans.ts';
 import type {
   LatencyCalls,
   LoanCalls,
@@ -71,7 +71,7 @@ export function serveStores(
       'counters.take': (windows, amount, wishes) => {
         const decision = loans.take(windows, amount);
         if ('then' in decision) return decision.then((answer) => ({ answer, grants: undefined }));
-        const grants = decision.allowed ? borrower.grant(chargesOfWindows(windows), wishes) : undefined;
+        const grants = decision.allowed ? borrower.grant(loanOf.charges(windows), wishes) : undefined;
         return { answer: decision, grants };
       },
       'counters.adjust': (windows, delta) => loans.adjust(windows, delta),

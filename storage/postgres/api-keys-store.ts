@@ -24,32 +24,25 @@ import type {
   KeyMoments,
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
-import {
-  countRows,
-  insertRow,
-  storedTotal,
-  pagedList,
-  replaceRow,
-  type Taken,
-  type HeldCounters,
-  rememberRemovals,
-  removedSince,
-} from './stored-records.ts';
+import { type HeldCounters, removedRows, storedRows, type Taken } from './stored-records.ts';
 import { apiKeys } from './schema.ts';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 
+/** Reads and writes keys. */
+export const apiKeysStore = { reader: apiKeysReader, writer: apiKeysWriter };
+
 const maxExpired = 1000;
 const maxDue = 200;
 
 /** Writes service keys of the organisation whose counters are held; `clock` dates removals. */
-export function apiKeysWriter(statements: Statements, held: HeldCounters, clock: Clock): ApiKeysWriter {
+function apiKeysWriter(statements: Statements, held: HeldCounters, clock: Clock): ApiKeysWriter {
   async function remove(where: SQL | undefined): Promise<number> {
     const removed = await statements.delete(apiKeys).where(where).returning({ id: apiKeys.id });
     if (removed.length === 0) return 0;
     const ids = removed.map(({ id }) => id);
-    await rememberRemovals(statements, held, { table: apiKeys, ids, now: clock.now() });
+    await removedRows.remember(statements, held, { table: apiKeys, ids, now: clock.now() });
     held.mark();
     return ids.length;
   }
@@ -57,7 +50,7 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await insertRow(statements, apiKeys, rowOf(record, held), taken(record));
+      await storedRows.insert(statements, apiKeys, rowOf(record, held), taken(record));
       held.mark();
     },
     async replace(record) {
@@ -65,7 +58,12 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
       held.check(organisationId);
       const stored = and(whereKey(organisationId, id), eq(apiKeys.version, version - 1));
       const row = rowOf(record, held);
-      const replaced = await replaceRow(statements, { table: apiKeys, row, stored, taken: taken(record) });
+      const replaced = await storedRows.replace(statements, {
+        table: apiKeys,
+        row,
+        stored,
+        taken: taken(record),
+      });
       if (replaced) held.mark();
       return replaced;
     },
@@ -188,7 +186,7 @@ const everyType = ['organisation-service', 'workspace-service', 'workspace-user'
 const { change: changeColumn, told: toldColumn, ...recordColumns } = getTableColumns(apiKeys);
 
 /** Reads service keys with the statements of one transaction. */
-export function apiKeysReader(statements: Statements): ApiKeysReader {
+function apiKeysReader(statements: Statements): ApiKeysReader {
   const select = () => statements.select(recordColumns).from(apiKeys);
 
   async function pageById(where: SQL | undefined, afterId: string): Promise<readonly DirectoryKey[]> {
@@ -212,7 +210,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
     },
     list(organisationId, filter, page) {
       const where = matching(organisationId, filter);
-      return pagedList(page, {
+      return storedRows.pagedList(page, {
         total: () => totalOf(statements, organisationId, filter),
         async rows({ limit, offset, towards }) {
           const order = [towards(apiKeys.createdAt), towards(apiKeys.id)];
@@ -235,7 +233,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
     changedSince: (organisationId, afterChange, afterId) =>
       pageById(and(eq(apiKeys.organisationId, organisationId), gt(changeColumn, afterChange)), afterId),
     removedSince: (organisationId, afterChange) =>
-      removedSince(statements, apiKeys, organisationId, afterChange),
+      removedRows.since(statements, apiKeys, organisationId, afterChange),
     async rotationsDue(organisationId, now) {
       const { nextRotationAt, expiresAt, replacedEndsAt, id } = apiKeys;
       const rows = await select()
@@ -282,8 +280,8 @@ async function totalOf(
 ): Promise<number> {
   const { workspaceId, types, ids, userId, aliveAt } = filter;
   if (ids === undefined && userId === undefined && aliveAt === undefined)
-    return storedTotal(statements, { table: apiKeys, organisationId, workspaceId, kinds: types });
-  return countRows(statements, apiKeys, matching(organisationId, filter));
+    return storedRows.total(statements, { table: apiKeys, organisationId, workspaceId, kinds: types });
+  return storedRows.count(statements, apiKeys, matching(organisationId, filter));
 }
 
 function matching(organisationId: string, filter: ApiKeyFilter): SQL | undefined {

@@ -11,15 +11,16 @@ import { endFault } from '../../core/organisation/audit-chain.ts';
 import type { Statements } from './database.ts';
 import { auditLogs, organisationCounters, refusedAttempts } from './schema.ts';
 import {
-  countRows,
-  pagedList,
-  type PageFromEnd,
-  removeRows,
+  type ChainPlace,
   chainStart,
   type HeldCounters,
-  type ChainPlace,
+  type PageFromEnd,
+  storedRows,
 } from './stored-records.ts';
 import { sha256 } from '../../core/base/bytes.ts';
+
+/** Reads, writes and verifies the audit trail. */
+export const auditStore = { reader: auditReader, writer: auditWriter, hash: auditHash, verifyChain };
 
 /** Result of `verifyChain`: the first record that differs from its appended form, with the reason. */
 type ChainVerdict =
@@ -49,7 +50,7 @@ const hashedFields = [
  * The hash (SHA-256, hex) of the entry as record `number`, after a record with the hash `previous`. Each field is
  * preceded by its length in UTF-8 bytes, so that one text cannot be read as two fields.
  */
-export function auditHash(previous: string, number: number, entry: AuditEntry): string {
+function auditHash(previous: string, number: number, entry: AuditEntry): string {
   let encoded = lengthPrefixed('weir-audit-1') + lengthPrefixed(previous) + lengthPrefixed(String(number));
   for (const field of hashedFields) encoded += lengthPrefixed(String(entry[field]));
   return sha256(encoded, 'hex');
@@ -64,7 +65,7 @@ function lengthPrefixed(text: string): string {
  * changed, removed, moved or added. To continue with the next page, pass the last record as `previous`. Removal of the
  * newest records of a chain cannot be detected from the rest.
  */
-export function verifyChain(records: readonly AuditRecord[], previous: ChainPlace): ChainVerdict {
+function verifyChain(records: readonly AuditRecord[], previous: ChainPlace): ChainVerdict {
   let last = previous;
   for (const record of records) {
     const expected = last.number + 1;
@@ -86,14 +87,18 @@ const removedAtOnce = 1000;
 const longestText = 255;
 
 /** Reads audit records with the statements of one transaction. */
-export function auditReader(statements: Statements): AuditReader {
+function auditReader(statements: Statements): AuditReader {
   const reader: AuditReader = {
     list(organisationId, filter, page) {
       const where = matching(auditLogs, organisationId, filter);
       const lists = {
         total: async () =>
           (await totalOf(statements, where, filter)) +
-          (await countRows(statements, refusedAttempts, matching(refusedAttempts, organisationId, filter))),
+          (await storedRows.count(
+            statements,
+            refusedAttempts,
+            matching(refusedAttempts, organisationId, filter),
+          )),
         rows: async ({ limit, offset, towards }: PageFromEnd) => {
           const chained = statements
             .select({ ...getTableColumns(auditLogs), seq: sql<number>`0::bigint`.mapWith(Number).as('seq') })
@@ -110,7 +115,7 @@ export function auditReader(statements: Statements): AuditReader {
           return rows.map(({ seq, ...row }) => (seq === 0 ? row : { ...row, number: 0 }));
         },
       };
-      return pagedList(page, lists, 'descending');
+      return storedRows.pagedList(page, lists, 'descending');
     },
     async chain(organisationId, afterNumber) {
       return statements
@@ -153,7 +158,7 @@ const { seq, ...ofRefused } = getTableColumns(refusedAttempts);
 const refusedColumns = { ...ofRefused, hash: sql<string>`''`.as('hash'), seq };
 
 /** Appends to the chain of the organisation whose counters are held. */
-export function auditWriter(statements: Statements, held: HeldCounters): AuditWriter {
+function auditWriter(statements: Statements, held: HeldCounters): AuditWriter {
   return {
     async append(entry) {
       held.check(entry.organisationId);
@@ -176,7 +181,7 @@ export function auditWriter(statements: Statements, held: HeldCounters): AuditWr
         .from(refusedAttempts)
         .where(isOld)
         .limit(removedAtOnce);
-      return removeRows(statements, refusedAttempts, and(isOld, inArray(refusedAttempts.seq, oldest)));
+      return storedRows.remove(statements, refusedAttempts, and(isOld, inArray(refusedAttempts.seq, oldest)));
     },
   };
 }
@@ -184,7 +189,7 @@ export function auditWriter(statements: Statements, held: HeldCounters): AuditWr
 /** Without a filter the chain itself holds its length. */
 async function totalOf(statements: Statements, where: SQL | undefined, filter: AuditFilter): Promise<number> {
   const whole = Object.values(filter).every((value) => value === undefined);
-  if (!whole) return countRows(statements, auditLogs, where);
+  if (!whole) return storedRows.count(statements, auditLogs, where);
   const [last] = await statements
     .select({ number: max(auditLogs.number) })
     .from(auditLogs)

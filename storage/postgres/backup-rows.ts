@@ -1,5 +1,8 @@
 import { escapeIdentifier, type ClientBase } from 'pg';
 
+/** Reads and writes a snapshot of every table. */
+export const snapshots = { read: readSnapshot, requireEmpty, write: writeSnapshot };
+
 /** Receiver of a store's rows. */
 interface RowSink {
   table(name: string): Promise<void>;
@@ -23,7 +26,7 @@ const migrationsTable = 'weir_migrations';
  * called between the parts; when it returns true, reading stops and the promise rejects with `SnapshotTooLong`. No
  * other code may use the connection.
  */
-export async function readSnapshot(
+async function readSnapshot(
   client: ClientBase,
   begin: (head: SnapshotHead) => Promise<RowSink>,
   isLate: () => boolean,
@@ -79,7 +82,7 @@ async function tablesOf(client: ClientBase): Promise<readonly string[]> {
 }
 
 /** Throws one sentence when a newly opened store already has organisations. */
-export async function requireEmpty(client: ClientBase): Promise<void> {
+async function requireEmpty(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ name: string }>('SELECT name FROM organisations LIMIT 1');
   const [found] = rows;
   if (found === undefined) return;
@@ -104,7 +107,7 @@ async function continueNumbers(client: ClientBase): Promise<void> {
 }
 
 /** Writes the rows of a snapshot into empty tables, in one transaction; resolves to their number. */
-export async function writeSnapshot(
+async function writeSnapshot(
   client: ClientBase,
   lines: AsyncIterable<{ readonly table: string } | { readonly row: string }>,
 ): Promise<number> {

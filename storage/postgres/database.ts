@@ -5,6 +5,17 @@ import pg from 'pg';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { MigrationFailed, SchemaMismatch } from './migrate.ts';
 
+/** Errors of the database. */
+export const databaseErrors = {
+  checkVersion,
+  explainStart,
+  ofDriver: driverError,
+  violatedConstraint,
+  ofStore: storeError,
+  unavailable,
+  reason: reasonOf,
+};
+
 /** Builds and runs statements on one connection of the database, inside or outside of a transaction. */
 export type Statements = Pick<
   PgDatabase<NodePgQueryResultHKT, Record<string, never>>,
@@ -86,7 +97,7 @@ const setting = 'storage.resources.url';
 const certificateCodes = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|ALTNAME|ERR_SSL|ERR_TLS/;
 
 /** Throws when a server is too old for the statements; `version` is its `server_version_num`. */
-export function checkVersion(label: string, version: number): void {
+function checkVersion(label: string, version: number): void {
   const major = Math.floor(version / 10_000);
   if (major >= oldestMajor) return;
   const reason = `the server runs PostgreSQL ${major}, and ${oldestMajor} or newer is needed`;
@@ -95,7 +106,7 @@ export function checkVersion(label: string, version: number): void {
 }
 
 /** Error for a failed opening. */
-export function explainStart(label: string, error: unknown): ResourcesStartError {
+function explainStart(label: string, error: unknown): ResourcesStartError {
   if (error instanceof ResourcesStartError) return error;
   return new ResourcesStartError(label, find(error), error);
 }
@@ -167,13 +178,13 @@ const unusableText = new Set(['22021', '22P02', '22P05']);
 const awayCodes = new Set(['25006', '25P03', '25P04']);
 
 /** The error of a driver or of the database, without drizzle's wrapper; undefined for anything else. */
-export function driverError(error: unknown): Error | undefined {
+function driverError(error: unknown): Error | undefined {
   if (!(error instanceof DrizzleQueryError)) return error instanceof pg.DatabaseError ? error : undefined;
   return error.cause instanceof Error ? error.cause : new Error('the statement failed');
 }
 
 /** The unique index or constraint that refused a row, or undefined for any other error. */
-export function violatedConstraint(error: unknown): string | undefined {
+function violatedConstraint(error: unknown): string | undefined {
   const cause = GatewayError.is(error) ? error.cause : undefined;
   return cause instanceof StatementRefused && cause.code === uniqueViolation ? cause.constraint : undefined;
 }
@@ -196,7 +207,7 @@ class StatementRefused extends Error {
 }
 
 /** The caller's error for an error of the driver (`driverError`). `committing`: a commit had been sent. */
-export function storeError(error: Error, committing = false): GatewayError {
+function storeError(error: Error, committing = false): GatewayError {
   if (!(error instanceof pg.DatabaseError)) {
     return unavailable(
       committing
@@ -222,12 +233,12 @@ export function storeError(error: Error, committing = false): GatewayError {
 }
 
 /** The store is unreachable, or cannot serve the request now. */
-export function unavailable(reason: string, cause?: Error): GatewayError {
+function unavailable(reason: string, cause?: Error): GatewayError {
   return new GatewayError('store_unavailable', `The resources store is not available: ${reason}.`, { cause });
 }
 
 /** A connection error has a system code, or a driver sentence without request data. */
-export function reasonOf(error: Error): string {
+function reasonOf(error: Error): string {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined;
   if (code !== undefined) return `the connection failed (${code})`;
   return /time(d )?out/i.test(error.message) ? 'it did not answer in time' : 'the connection was lost';

@@ -17,7 +17,7 @@ import { aKey, anEntry, anOrganisation, aWorkspace } from '../../tests/conforman
 import { samplesOf, shownInForm } from '../../tests/kit/document-samples.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
-import { verifyChain } from './audit-store.ts';
+import { auditStore } from './audit-store.ts';
 import type { Database } from './database.ts';
 import { createResources } from './resources.ts';
 import { chainStart } from './stored-records.ts';
@@ -152,7 +152,7 @@ async function weir(...args: string[]) {
   const lines: string[] = [];
   const tools: AdministrationTools = {
     chainStart,
-    verifyChain,
+    verifyChain: auditStore.verifyChain,
     clock: testClock,
     atStore: (_, use) => use(resources),
     atKeys: () => Promise.reject(new Error('No keys here.')),

@@ -10,7 +10,7 @@ import {
 } from '../../tests/kit/postgres-kit.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { recordingLog, testClock } from '../embedded/chdb-fixture.ts';
-import { violatedConstraint, type Database } from './database.ts';
+import { type Database, databaseErrors } from './database.ts';
 import { count, failure, hastyClock, insert, keepAlive, migrations } from './database.test-support.ts';
 import { openDatabase, type EmbeddedPlace } from './open-database.ts';
 
@@ -85,7 +85,7 @@ for (const kind of ['embedded', 'server'] as const satisfies readonly EngineKind
       ]) {
         const error = await failure(run());
         assert.deepEqual([error.code, error.status, error.adminCode], ['already_exists', 409, 'AB07']);
-        assert.equal(violatedConstraint(error), 'things_name_taken');
+        assert.equal(databaseErrors.violatedConstraint(error), 'things_name_taken');
         assert.doesNotMatch(
           `${error.message} ${String(error.cause)} ${JSON.stringify(error.cause)}`,
           /secret-value/,
@@ -101,7 +101,7 @@ for (const kind of ['embedded', 'server'] as const satisfies readonly EngineKind
         /^The resources store refused a statement: error 23514 at public\.things\.$/,
       );
       assert.doesNotMatch(`${String(error.cause)} ${JSON.stringify(error.cause)}`, /secret-name/);
-      assert.equal(violatedConstraint(error), undefined);
+      assert.equal(databaseErrors.violatedConstraint(error), undefined);
     });
 
     test('many callers at once each get their answer', async () => {

@@ -5,17 +5,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { migrate, type Migration, readMigrations } from './migrate.ts';
 import type { PostgresPlace } from './postgres-address.ts';
-import {
-  checkVersion,
-  driverError,
-  explainStart,
-  reasonOf,
-  storeError,
-  unavailable,
-  type Database,
-  type Statements,
-  type TransactionOptions,
-} from './database.ts';
+import { type Database, databaseErrors, type Statements, type TransactionOptions } from './database.ts';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { randomInt } from 'node:crypto';
 
@@ -161,10 +151,10 @@ async function prepare(label: string, options: DatabaseOptions): Promise<void> {
       // With a timeout of its own: a server that hangs right after connecting ends no statement.
       const version = { text: 'SHOW server_version_num', query_timeout: connectTimeoutMs };
       const { rows } = await client.query<{ server_version_num: string }>(version);
-      checkVersion(label, Number(rows[0]?.server_version_num));
+      databaseErrors.checkVersion(label, Number(rows[0]?.server_version_num));
       return await migrate({ client, migrations, log, embedded: !('label' in place), onlyReads });
     } catch (error) {
-      const failure = explainStart(label, error);
+      const failure = databaseErrors.explainStart(label, error);
       if (failure.lasting || clock.monotonic() >= deadline) throw failure;
       if (attempt === 1) log.warn(`Waiting for the resources store: ${failure.message}`);
     } finally {
@@ -262,7 +252,7 @@ class ChangeListener {
     this.#client = client;
     let reason = 'the connection was closed';
     client.on('error', (error) => {
-      reason = reasonOf(error);
+      reason = databaseErrors.reason(error);
     });
     client.once('end', () => this.#retry(client, reason));
     client.on('notification', ({ channel }) => this.tell(channel));
@@ -270,7 +260,7 @@ class ChangeListener {
       await client.connect();
       for (const channel of this.#looks.keys()) await this.#subscribe(client, channel);
     } catch (error) {
-      reason = error instanceof Error ? reasonOf(error) : reason;
+      reason = error instanceof Error ? databaseErrors.reason(error) : reason;
       await client.end().catch(() => undefined);
       return this.#retry(client, reason);
     }
@@ -333,7 +323,9 @@ class Connections {
     this.#pool = new pg.Pool(options.settings);
     // A lost idle connection; the pool opens another one on demand.
     this.#pool.on('error', (error) =>
-      options.log.warn('A connection to the resources store was lost', { reason: reasonOf(error) }),
+      options.log.warn('A connection to the resources store was lost', {
+        reason: databaseErrors.reason(error),
+      }),
     );
   }
 
@@ -359,11 +351,11 @@ class Connections {
         broken = new Error('cut off');
       });
     } catch (error) {
-      const cause = driverError(error);
+      const cause = databaseErrors.ofDriver(error);
       if (cause === undefined) throw error;
       if (!isAnswer(cause)) broken = cause;
       if (isTimeout(cause)) this.#options.onStuck();
-      throw storeError(cause, progress.committing);
+      throw databaseErrors.ofStore(cause, progress.committing);
     } finally {
       client.off('error', onError);
       client.release(broken);
@@ -377,8 +369,9 @@ class Connections {
 
   async #checkOut(): Promise<pg.PoolClient> {
     const { clock, patienceMs, onStuck } = this.#options;
-    if (this.#pool.ending) throw unavailable('the gateway is stopping');
-    if (this.#pool.waitingCount >= maxWaiting) throw unavailable('too many callers wait for it');
+    if (this.#pool.ending) throw databaseErrors.unavailable('the gateway is stopping');
+    if (this.#pool.waitingCount >= maxWaiting)
+      throw databaseErrors.unavailable('too many callers wait for it');
     const deadline = clock.monotonic() + patienceMs;
     for (;;) {
       try {
@@ -389,7 +382,7 @@ class Connections {
         if (!notThere.has(code) || clock.monotonic() >= deadline) {
           // A full pool reports `timeout exceeded`; this message means an unanswered handshake.
           if (cause.message.startsWith('Connection terminated due to')) onStuck();
-          throw storeError(cause);
+          throw databaseErrors.ofStore(cause);
         }
       }
       await new Promise<void>((resolve) => clock.after(retryMs, resolve));
@@ -411,7 +404,9 @@ class Connections {
     const late = new Promise<never>((_, reject) => {
       cancel = this.#options.clock.after(longestUseMs, () => {
         onLate();
-        reject(unavailable(`what was to be done took longer than ${longestUseMs / 1000} seconds`));
+        reject(
+          databaseErrors.unavailable(`what was to be done took longer than ${longestUseMs / 1000} seconds`),
+        );
       });
     });
     try {

@@ -19,22 +19,16 @@ import type {
 } from '../../core/ports/people.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
-import {
-  countRows,
-  insertRow,
-  pagedList,
-  removeRows,
-  replaceRow,
-  storedTotal,
-  type Taken,
-  type HeldCounters,
-} from './stored-records.ts';
+import { type HeldCounters, storedRows, type Taken } from './stored-records.ts';
 import { groupMappings, invites, members, users } from './schema.ts';
+
+/** Reads and writes people. */
+export const peopleStore = { reader: peopleReader, writer: peopleWriter };
 
 const directoryPage = 1000;
 
 /** Users, memberships, invitations and mapped groups: read with the statements of one transaction. */
-export function peopleReader(
+function peopleReader(
   statements: Statements,
 ): Pick<ResourcesReader, 'users' | 'members' | 'invites' | 'groupMappings'> {
   return {
@@ -46,7 +40,7 @@ export function peopleReader(
 }
 
 /** The same, and their changes in the organisation whose counters are held. */
-export function peopleWriter(
+function peopleWriter(
   statements: Statements,
   held: HeldCounters,
 ): Pick<ResourcesWriter, 'users' | 'members' | 'invites' | 'groupMappings'> {
@@ -68,11 +62,15 @@ function usersReader(statements: Statements): UsersReader {
     byEmail: (organisationId, email) => first(usersMatching(organisationId, { email })),
     list(organisationId, filter, page) {
       const where = usersMatching(organisationId, filter);
-      return pagedList(page, {
+      return storedRows.pagedList(page, {
         total: () =>
           filter.email === undefined
-            ? storedTotal(statements, { table: users, organisationId, kinds: filter.role && [filter.role] })
-            : countRows(statements, users, where),
+            ? storedRows.total(statements, {
+                table: users,
+                organisationId,
+                kinds: filter.role && [filter.role],
+              })
+            : storedRows.count(statements, users, where),
         rows: async ({ limit, offset, towards }) =>
           statements
             .select()
@@ -110,20 +108,20 @@ function usersWriter(statements: Statements, held: HeldCounters): UsersWriter {
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await insertRow(statements, users, userRow(record), userTaken(record));
+      await storedRows.insert(statements, users, userRow(record), userTaken(record));
       held.mark('people');
     },
     async replace(record) {
       held.check(record.organisationId);
       const stored = and(whereUser(record.organisationId, record.id), eq(users.version, record.version - 1));
       const replacement = { table: users, row: userRow(record), stored, taken: userTaken(record) };
-      const replaced = await replaceRow(statements, replacement);
+      const replaced = await storedRows.replace(statements, replacement);
       if (replaced) held.mark('people');
       return replaced;
     },
     async remove(organisationId, id) {
       held.check(organisationId);
-      const removed = await removeRows(statements, users, whereUser(organisationId, id));
+      const removed = await storedRows.remove(statements, users, whereUser(organisationId, id));
       if (removed > 0) held.mark('people');
       return removed > 0;
     },
@@ -172,10 +170,10 @@ function membersReader(statements: Statements): MembersReader {
     },
     list(organisationId, workspaceId, filter, page) {
       const where = membersMatching(organisationId, workspaceId, filter);
-      return pagedList(page, {
+      return storedRows.pagedList(page, {
         total: () =>
           filter.email === undefined
-            ? storedTotal(statements, {
+            ? storedRows.total(statements, {
                 table: members,
                 organisationId,
                 workspaceId,
@@ -210,20 +208,29 @@ function membersWriter(statements: Statements, held: HeldCounters): MembersWrite
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await insertRow(statements, members, record, memberTaken(record));
+      await storedRows.insert(statements, members, record, memberTaken(record));
       held.mark('people');
     },
     async replace(record) {
       held.check(record.organisationId);
       const { organisationId, workspaceId, userId, version } = record;
       const stored = and(whereMember(organisationId, workspaceId, userId), eq(members.version, version - 1));
-      const replaced = await replaceRow(statements, { table: members, row: record, stored, taken: {} });
+      const replaced = await storedRows.replace(statements, {
+        table: members,
+        row: record,
+        stored,
+        taken: {},
+      });
       if (replaced) held.mark('people');
       return replaced;
     },
     async remove(organisationId, workspaceId, userId) {
       held.check(organisationId);
-      const removed = await removeRows(statements, members, whereMember(organisationId, workspaceId, userId));
+      const removed = await storedRows.remove(
+        statements,
+        members,
+        whereMember(organisationId, workspaceId, userId),
+      );
       if (removed > 0) held.mark('people');
       return removed > 0;
     },
@@ -264,16 +271,16 @@ function groupMappingsReader(statements: Statements): GroupMappingsReader {
     },
     list(organisationId, filter, page) {
       const where = mappingsMatching(organisationId, filter);
-      return pagedList(page, {
+      return storedRows.pagedList(page, {
         total: () =>
           filter.groupId === undefined
-            ? storedTotal(statements, {
+            ? storedRows.total(statements, {
                 table: groupMappings,
                 organisationId,
                 workspaceId: filter.workspaceId,
                 kinds: filter.role && [filter.role],
               })
-            : countRows(statements, groupMappings, where),
+            : storedRows.count(statements, groupMappings, where),
         rows: async ({ limit, offset, towards }) =>
           statements
             .select()
@@ -292,12 +299,12 @@ function groupMappingsWriter(statements: Statements, held: HeldCounters): GroupM
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await insertRow(statements, groupMappings, record, mappingTaken(record));
+      await storedRows.insert(statements, groupMappings, record, mappingTaken(record));
       held.mark();
     },
     async remove(organisationId, id) {
       held.check(organisationId);
-      const removed = await removeRows(statements, groupMappings, whereMapping(organisationId, id));
+      const removed = await storedRows.remove(statements, groupMappings, whereMapping(organisationId, id));
       if (removed > 0) held.mark();
       return removed > 0;
     },
@@ -342,15 +349,15 @@ function invitesReader(statements: Statements): InvitesReader {
     byTokenHash: (tokenHash) => first(eq(invites.tokenHash, tokenHash)),
     list(organisationId, filter, page) {
       const where = invitesMatching(organisationId, filter);
-      return pagedList(page, {
+      return storedRows.pagedList(page, {
         total: () =>
           filter.email === undefined && filter.role === undefined
-            ? storedTotal(statements, {
+            ? storedRows.total(statements, {
                 table: invites,
                 organisationId,
                 kinds: filter.status && [filter.status],
               })
-            : countRows(statements, invites, where),
+            : storedRows.count(statements, invites, where),
         async rows({ limit, offset, towards }) {
           const rows = await statements
             .select()
@@ -388,7 +395,7 @@ function invitesWriter(statements: Statements, held: HeldCounters): InvitesWrite
       held.check(record.organisationId);
       // An ended invite does not occupy its address, marked or not.
       await expire(record.organisationId, record.createdAt, record.email);
-      await insertRow(statements, invites, inviteRow(record), inviteTaken(record));
+      await storedRows.insert(statements, invites, inviteRow(record), inviteTaken(record));
       held.mark();
     },
     async replace(record) {
@@ -396,7 +403,7 @@ function invitesWriter(statements: Statements, held: HeldCounters): InvitesWrite
       const before = eq(invites.version, record.version - 1);
       const stored = and(whereInvite(record.organisationId, record.id), before);
       const replacement = { table: invites, row: inviteRow(record), stored, taken: inviteTaken(record) };
-      const replaced = await replaceRow(statements, replacement);
+      const replaced = await storedRows.replace(statements, replacement);
       if (replaced) held.mark();
       return replaced;
     },

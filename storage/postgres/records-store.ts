@@ -25,24 +25,14 @@ import type {
   StoredRecord,
 } from '../../core/ports/records.ts';
 import type { Statements } from './database.ts';
-import {
-  containing,
-  countRows,
-  insertRow,
-  pagedList,
-  removeRows,
-  replaceRow,
-  sizeOfData,
-  storedTotal,
-  type Taken,
-  type HeldCounters,
-  rememberRemovals,
-  removedSince,
-} from './stored-records.ts';
+import { type HeldCounters, removedRows, storedRows, type Taken } from './stored-records.ts';
 import { records, recordVersions } from './schema.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Page } from '../../core/ports/page.ts';
+
+/** Reads and writes records. */
+export const recordsStore = { reader: recordsReader, writer: recordsWriter };
 
 const maxRows = 1000;
 /** A record may have 1 MiB, and the embedded engine holds the whole answer in memory. */
@@ -137,7 +127,7 @@ const recordColumns = {
 };
 
 /** Reads records with the statements of one transaction. */
-export function recordsReader(statements: Statements): RecordsReader {
+function recordsReader(statements: Statements): RecordsReader {
   const select = () => statements.select(recordColumns).from(records);
 
   return {
@@ -156,7 +146,7 @@ export function recordsReader(statements: Statements): RecordsReader {
       page: Parameters<RecordsReader['list']>[3],
     ) {
       const where = and(ofKind(organisationId, kind), matching(filter));
-      return pagedList<StoredRecord<K>>(page, {
+      return storedRows.pagedList<StoredRecord<K>>(page, {
         total: () => totalOf(statements, organisationId, kind, filter),
         async rows({ limit, offset, towards }) {
           const rows = await select()
@@ -180,7 +170,7 @@ export function recordsReader(statements: Statements): RecordsReader {
         afterId,
       ),
     removedSince: (organisationId, afterChange) =>
-      removedSince(statements, records, organisationId, afterChange),
+      removedRows.since(statements, records, organisationId, afterChange),
     withSecrets: (afterId) => recordsById(statements, ne(records.secrets, sql`'{}'::jsonb`), afterId),
   };
 }
@@ -210,8 +200,9 @@ function totalOf(
     search === undefined &&
     exactName === undefined &&
     (workspaceId === undefined || ofOrganisation === undefined);
-  if (!isKept) return countRows(statements, records, and(ofKind(organisationId, kind), matching(filter)));
-  return storedTotal(statements, {
+  if (!isKept)
+    return storedRows.count(statements, records, and(ofKind(organisationId, kind), matching(filter)));
+  return storedRows.total(statements, {
     table: records,
     organisationId,
     workspaceId: ofOrganisation ? '' : workspaceId,
@@ -221,7 +212,7 @@ function totalOf(
 
 function matching(filter: RecordFilter): SQL | undefined {
   const { workspaceId, ofOrganisation, status, parentId, search, exactName } = filter;
-  const pattern = search === undefined ? '' : containing(search);
+  const pattern = search === undefined ? '' : storedRows.containing(search);
   return and(
     workspaceId === undefined ? undefined : eq(records.workspaceId, workspaceId),
     ofOrganisation ? isNull(records.workspaceId) : undefined,
@@ -241,11 +232,11 @@ function recordOf<K extends RecordKind>(kind: K, row: RecordRow): StoredRecord<K
 }
 
 /** Writes records of the organisation whose counters are held; `clock` dates removals. */
-export function recordsWriter(statements: Statements, held: HeldCounters, clock: Clock): RecordsWriter {
+function recordsWriter(statements: Statements, held: HeldCounters, clock: Clock): RecordsWriter {
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await insertRow(statements, records, rowOf(record, held), taken(record));
+      await storedRows.insert(statements, records, rowOf(record, held), taken(record));
       held.mark('records');
     },
     async replace(record) {
@@ -253,19 +244,24 @@ export function recordsWriter(statements: Statements, held: HeldCounters, clock:
       held.check(organisationId);
       const stored = and(ofKind(organisationId, kind), eq(records.id, id), eq(records.version, version - 1));
       const row = rowOf(record, held);
-      const replaced = await replaceRow(statements, { table: records, row, stored, taken: taken(record) });
+      const replaced = await storedRows.replace(statements, {
+        table: records,
+        row,
+        stored,
+        taken: taken(record),
+      });
       if (replaced) held.mark('records');
       return replaced;
     },
     async remove(kind, organisationId, id) {
       held.check(organisationId);
-      const removed = await removeRows(
+      const removed = await storedRows.remove(
         statements,
         records,
         and(ofKind(organisationId, kind), eq(records.id, id)),
       );
       if (removed === 0) return false;
-      await rememberRemovals(statements, held, { table: records, ids: [id], now: clock.now() });
+      await removedRows.remember(statements, held, { table: records, ids: [id], now: clock.now() });
       held.mark('records');
       return true;
     },
@@ -293,7 +289,7 @@ function rowOf(record: StoredRecord, { change }: HeldCounters): typeof records.$
     version,
     // `undefined` would leave the column as it is.
     workspaceId: record.workspaceId ?? null,
-    size: sizeOfData(data),
+    size: storedRows.sizeOfData(data),
     change,
   };
 }
@@ -328,10 +324,10 @@ function versionsReader(statements: Statements): Pick<RecordsReader, 'versions' 
         eq(recordVersions.recordId, recordId),
         ofRecordKind(statements, organisationId, kind),
       );
-      return pagedList<RecordVersion<K>>(
+      return storedRows.pagedList<RecordVersion<K>>(
         page,
         {
-          total: () => countRows(statements, recordVersions, where),
+          total: () => storedRows.count(statements, recordVersions, where),
           async rows({ limit, offset, towards }) {
             const rows = await statements
               .select(versionColumns)
@@ -400,7 +396,7 @@ function versionsWriter(
     ) {
       held.check(organisationId);
       const { id, recordId, labelId } = version;
-      sizeOfData(version.data);
+      storedRows.sizeOfData(version.data);
       if (!(await touch(kind, recordId)))
         throw new GatewayError('resource_not_found', `There is no record "${recordId}" of kind ${kind}.`);
       // No other transaction writes in the organisation now.
@@ -410,7 +406,7 @@ function versionsWriter(
         .where(ofRecord(organisationId, recordId));
       const numbered = { ...version, number: (last?.number ?? 0) + 1 };
       if (labelId !== '') await takeOff(recordId, labelId);
-      await insertRow(
+      await storedRows.insert(
         statements,
         recordVersions,
         { ...numbered, organisationId },

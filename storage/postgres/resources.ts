@@ -1,5 +1,5 @@
 import type { Database, Statements } from './database.ts';
-import { peopleReader, peopleWriter } from './people-store.ts';
+import { peopleStore } from './people-store.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -14,9 +14,9 @@ import type {
   WorkspacesReader,
   WorkspacesWriter,
 } from '../../core/ports/resources.ts';
-import { apiKeysReader, apiKeysWriter } from './api-keys-store.ts';
-import { auditReader, auditWriter } from './audit-store.ts';
-import { recordsReader, recordsWriter } from './records-store.ts';
+import { apiKeysStore } from './api-keys-store.ts';
+import { auditStore } from './audit-store.ts';
+import { recordsStore } from './records-store.ts';
 import {
   organisationCounters,
   organisations,
@@ -25,17 +25,7 @@ import {
   workspaceSettings,
 } from './schema.ts';
 import { and, asc, desc, eq, ilike, inArray, ne, or, sql, type SQL } from 'drizzle-orm';
-import {
-  containing,
-  countRows,
-  insertRow,
-  pagedList,
-  replaceRow,
-  storedTotal,
-  type Taken,
-  HeldCounters,
-  marksOf,
-} from './stored-records.ts';
+import { HeldCounters, storedRows, type Taken } from './stored-records.ts';
 import type { PgInsertValue, PgTable } from 'drizzle-orm/pg-core';
 import {
   defaultSecurity,
@@ -110,12 +100,12 @@ function readerOf(statements: Statements): ResourcesReader {
   return {
     organisations: organisationsReader(statements),
     workspaces: workspacesReader(statements),
-    apiKeys: apiKeysReader(statements),
-    ...peopleReader(statements),
+    apiKeys: apiKeysStore.reader(statements),
+    ...peopleStore.reader(statements),
     settings: settingsReader(statements),
-    records: recordsReader(statements),
-    audit: auditReader(statements),
-    marks: (organisationId) => marksOf(statements, organisationId),
+    records: recordsStore.reader(statements),
+    audit: auditStore.reader(statements),
+    marks: (organisationId) => storedRows.marks(statements, organisationId),
   };
 }
 
@@ -123,11 +113,11 @@ function writerOf(statements: Statements, held: HeldCounters, clock: Clock): Res
   return {
     organisations: { ...organisationsReader(statements), ...organisationsWriter(statements, held) },
     workspaces: { ...workspacesReader(statements), ...workspacesWriter(statements, held) },
-    apiKeys: { ...apiKeysReader(statements), ...apiKeysWriter(statements, held, clock) },
-    ...peopleWriter(statements, held),
+    apiKeys: { ...apiKeysStore.reader(statements), ...apiKeysStore.writer(statements, held, clock) },
+    ...peopleStore.writer(statements, held),
     settings: { ...settingsReader(statements), ...settingsWriter(statements, held) },
-    records: { ...recordsReader(statements), ...recordsWriter(statements, held, clock) },
-    audit: { ...auditReader(statements), ...auditWriter(statements, held) },
+    records: { ...recordsStore.reader(statements), ...recordsStore.writer(statements, held, clock) },
+    audit: { ...auditStore.reader(statements), ...auditStore.writer(statements, held) },
   };
 }
 
@@ -184,11 +174,11 @@ function workspacesReader(statements: Statements): WorkspacesReader {
     },
     list(organisationId, filter, page) {
       const where = matching(organisationId, filter);
-      return pagedList(page, {
+      return storedRows.pagedList(page, {
         total: () =>
           filter.name === undefined && filter.exactName === undefined
-            ? storedTotal(statements, { table: workspaces, organisationId, kinds: filter.statuses })
-            : countRows(statements, workspaces, where),
+            ? storedRows.total(statements, { table: workspaces, organisationId, kinds: filter.statuses })
+            : storedRows.count(statements, workspaces, where),
         rows: async ({ limit, offset, towards }) =>
           statements
             .select()
@@ -207,7 +197,7 @@ function workspacesWriter(statements: Statements, held: HeldCounters): Workspace
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await insertRow(statements, workspaces, record, taken(record));
+      await storedRows.insert(statements, workspaces, record, taken(record));
       held.mark('workspaces');
     },
     async replace(record) {
@@ -218,7 +208,7 @@ function workspacesWriter(statements: Statements, held: HeldCounters): Workspace
         eq(workspaces.version, record.version - 1),
       );
       const replacement = { table: workspaces, row: record, stored, taken: taken(record) };
-      const replaced = await replaceRow(statements, replacement);
+      const replaced = await storedRows.replace(statements, replacement);
       if (replaced) held.mark('workspaces');
       return replaced;
     },
@@ -228,7 +218,7 @@ function workspacesWriter(statements: Statements, held: HeldCounters): Workspace
 function matching(organisationId: string, { name, exactName, statuses }: WorkspaceFilter): SQL | undefined {
   return and(
     eq(workspaces.organisationId, organisationId),
-    name === undefined ? undefined : ilike(workspaces.name, containing(name)),
+    name === undefined ? undefined : ilike(workspaces.name, storedRows.containing(name)),
     exactName === undefined ? undefined : eq(workspaces.name, exactName),
     statuses === undefined ? undefined : inArray(workspaces.status, [...statuses]),
   );
@@ -298,7 +288,7 @@ function settingsWriter(statements: Statements, held: HeldCounters): SettingsWri
       const row = { ...settings, overridable: [...overridable] };
       if (version === 1) return marked(await insertFirst(table, row));
       const stored = and(eq(table.organisationId, organisationId), eq(table.version, version - 1));
-      return marked(await replaceRow(statements, { table, row, stored, taken: {} }));
+      return marked(await storedRows.replace(statements, { table, row, stored, taken: {} }));
     },
     async replaceWorkspace(settings) {
       const { organisationId, workspaceId, version } = settings;
@@ -306,7 +296,7 @@ function settingsWriter(statements: Statements, held: HeldCounters): SettingsWri
       const table = workspaceSettings;
       if (version === 1) return marked(await insertFirst(table, settings));
       const stored = and(ofWorkspace(organisationId, workspaceId), eq(table.version, version - 1));
-      return marked(await replaceRow(statements, { table, row: settings, stored, taken: {} }));
+      return marked(await storedRows.replace(statements, { table, row: settings, stored, taken: {} }));
     },
   };
 }

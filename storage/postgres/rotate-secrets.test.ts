@@ -18,7 +18,7 @@ import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
 import { lockData } from '../embedded/data-lock.ts';
 import { type KeyVariables, openKeys, createSecretBox } from '../secrets/key-file.ts';
-import { verifyChain } from './audit-store.ts';
+import { auditStore } from './audit-store.ts';
 import { createResources } from './resources.ts';
 import { chainStart } from './stored-records.ts';
 
@@ -90,7 +90,7 @@ async function rotate(
   assert.ok(command.name === 'rotate-secrets');
   const code = await runAdministrationCommand(command, {
     chainStart,
-    verifyChain,
+    verifyChain: auditStore.verifyChain,
     clock: testClock,
     atStore: () => Promise.reject(new Error('Not asked for.')),
     secretBox: () => Promise.reject(new Error('Not asked for.')),

@@ -18,8 +18,24 @@ import type { PgColumn, PgInsertValue, PgTable, PgUpdateSetSource } from 'drizzl
 import type { Page, Paged } from '../../core/ports/page.ts';
 import type { ChangeMarks } from '../../core/ports/resources.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { driverError, storeError, violatedConstraint, type Statements } from './database.ts';
+import { databaseErrors, type Statements } from './database.ts';
 import { listTotals, organisationCounters, removals } from './schema.ts';
+
+/** Rows that were removed. */
+export const removedRows = { since: removedSince, remember: rememberRemovals };
+
+/** Reads and writes rows of every table. */
+export const storedRows = {
+  insert: insertRow,
+  replace: replaceRow,
+  remove: removeRows,
+  count: countRows,
+  pagedList,
+  total: storedTotal,
+  containing,
+  sizeOfData,
+  marks: marksOf,
+};
 
 const largestPage = 100;
 
@@ -37,7 +53,7 @@ function pageBounds({ offset, limit }: Page): Page {
 export type Taken = Readonly<Record<string, string>>;
 
 /** Stores a row. Rejects with `already_exists` when one of the constraints of `taken` refuses it. */
-export async function insertRow<Table extends PgTable>(
+async function insertRow<Table extends PgTable>(
   statements: Statements,
   table: Table,
   row: PgInsertValue<Table>,
@@ -56,7 +72,7 @@ interface Replacement<Table extends PgTable> {
 }
 
 /** Replaces a row; false when it does not exist. Rejects like `insertRow`. */
-export async function replaceRow<Table extends PgTable>(
+async function replaceRow<Table extends PgTable>(
   statements: Statements,
   { table, row, stored, taken }: Replacement<Table>,
 ): Promise<boolean> {
@@ -65,21 +81,13 @@ export async function replaceRow<Table extends PgTable>(
 }
 
 /** Removes the matching rows; returns their number. */
-export async function removeRows(
-  statements: Statements,
-  table: PgTable,
-  where: SQL | undefined,
-): Promise<number> {
+async function removeRows(statements: Statements, table: PgTable, where: SQL | undefined): Promise<number> {
   const { rowCount } = await statements.delete(table).where(where);
   return rowCount ?? 0;
 }
 
 /** Number of matching rows. */
-export async function countRows(
-  statements: Statements,
-  table: PgTable,
-  where: SQL | undefined,
-): Promise<number> {
+async function countRows(statements: Statements, table: PgTable, where: SQL | undefined): Promise<number> {
   const [counted] = await statements.select({ total: count() }).from(table).where(where);
   return counted?.total ?? 0;
 }
@@ -101,7 +109,7 @@ interface ListStatements<T> {
  * A page of a list with the total length. Throws `invalid_request` for an invalid page. `order` is that of the list's
  * columns, ascending by default.
  */
-export async function pagedList<T>(
+async function pagedList<T>(
   page: Page,
   { total, rows }: ListStatements<T>,
   order: 'ascending' | 'descending' = 'ascending',
@@ -123,8 +131,9 @@ export async function pagedList<T>(
  */
 function throwIfTaken(messages: Readonly<Record<string, string>>): (error: unknown) => never {
   return (error) => {
-    const cause = driverError(error);
-    const constraint = cause === undefined ? undefined : violatedConstraint(storeError(cause));
+    const cause = databaseErrors.ofDriver(error);
+    const constraint =
+      cause === undefined ? undefined : databaseErrors.violatedConstraint(databaseErrors.ofStore(cause));
     const message = constraint === undefined ? undefined : messages[constraint];
     throw message === undefined ? error : new GatewayError('already_exists', message);
   };
@@ -141,7 +150,7 @@ interface CountedList {
 }
 
 /** Length of the list, without counting its rows. */
-export async function storedTotal(
+async function storedTotal(
   statements: Statements,
   { table, organisationId, workspaceId, kinds }: CountedList,
 ): Promise<number> {
@@ -160,14 +169,14 @@ export async function storedTotal(
 }
 
 /** The LIKE pattern for texts that contain this one literally. */
-export function containing(text: string): string {
+function containing(text: string): string {
   return `%${text.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
 const maxBytes = 1024 * 1024;
 
 /** Length of a record's data as JSON, in bytes. Throws `body_too_large` above 1 MiB. */
-export function sizeOfData(data: object): number {
+function sizeOfData(data: object): number {
   const size = Buffer.byteLength(JSON.stringify(data));
   if (size <= maxBytes) return size;
   throw new GatewayError(
@@ -273,7 +282,7 @@ async function create(statements: Statements, organisationId: string) {
 }
 
 /** The numbers of the last changes per part; 0 for an organisation without writes. */
-export async function marksOf(statements: Statements, organisationId: string): Promise<ChangeMarks> {
+async function marksOf(statements: Statements, organisationId: string): Promise<ChangeMarks> {
   const [found] = await statements
     .select({
       workspaces: organisationCounters.workspacesChange,
@@ -295,7 +304,7 @@ const idsPerStatement = 1000;
 type FollowedTable = PgTable & { readonly id: PgColumn; readonly organisationId: PgColumn };
 
 /** Ids of the organisation's rows that were removed after this change number and do not exist again. */
-export async function removedSince(
+async function removedSince(
   statements: Statements,
   table: FollowedTable,
   organisationId: string,
@@ -329,7 +338,7 @@ interface Removed {
 }
 
 /** Records that the held change removed these rows, and deletes records older than two days. */
-export async function rememberRemovals(
+async function rememberRemovals(
   statements: Statements,
   { organisationId, change }: HeldCounters,
   { table, ids, now }: Removed,

@@ -8,18 +8,9 @@ import {
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedCommand } from './encoded-command.ts';
-import {
-  budgetKey,
-  gatewaysKey,
-  presenceKey,
-  runScript,
-  type BudgetPosition,
-  type Place,
-  reportCommand,
-  type ToldBudget,
-} from './limit-commands.ts';
+import { type BudgetPosition, limitCalls, limitKeys, type Place, type ToldBudget } from './limit-commands.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
-import { presenceScript } from './limit-scripts.ts';
+import { limitScripts } from './limit-scripts.ts';
 
 /** Interval of a gateway's heartbeats. */
 const heartbeatMs = 2000;
@@ -209,7 +200,7 @@ export class BudgetSessions {
   async reset(key: string, organisationId: string): Promise<number> {
     const { redis, budgets, now } = this.#options;
     // Another gateway with a clock that is ahead may have reset it a moment ago.
-    const stored = budgetKey(organisationId, key);
+    const stored = limitKeys.budget(organisationId, key);
     const known = await redis
       .call((client) => client.hgetall(stored), { key: stored })
       .catch(() => ({ e: '' }));
@@ -218,7 +209,9 @@ export class BudgetSessions {
     const session = this.#enter(organisation);
     const certain = organisation.certain.get(key)?.reserved ?? 0;
     const positions = [{ key, epoch, used: 0, added: 0, amount: 0, certain }];
-    await this.tell(reportCommand(organisation.place, { now: now?.(), session, isEntered: true, positions }));
+    await this.tell(
+      limitCalls.report(organisation.place, { now: now?.(), session, isEntered: true, positions }),
+    );
     return epoch;
   }
 
@@ -244,7 +237,8 @@ export class BudgetSessions {
     organisation.session = session;
     if (isNew) organisation.unanswered.clear();
     // Unreported use first: all other commands report it as known.
-    const isReachable = (): boolean => redis.isAvailableFor(gatewaysKey(organisation.place.organisationId));
+    const isReachable = (): boolean =>
+      redis.isAvailableFor(limitKeys.gateways(organisation.place.organisationId));
     if (organisation.unsaid.size > 0 && isReachable()) this.#tellUnsaid(organisation);
     if (isNew) this.#tellCertain(organisation);
     return session;
@@ -278,7 +272,7 @@ export class BudgetSessions {
       const positions = told.slice(from, from + positionsPerCall);
       // Reservations of earlier sessions count until all of their use is reported.
       const isEntered = enters && from + positionsPerCall >= told.length;
-      void this.tell(reportCommand(place, { now, session, isEntered, positions }));
+      void this.tell(limitCalls.report(place, { now, session, isEntered, positions }));
     }
   }
 
@@ -357,6 +351,6 @@ function nothing(): void {
 
 /** Heartbeat of a gateway, or its sign-off. */
 function presenceCommand(gateway: string, now: number | undefined, isLeaving = false): EncodedCommand {
-  const parts = [1, presenceKey, gateway, now ?? '', isLeaving ? 'leaves' : ''];
-  return runScript(presenceScript, parts);
+  const parts = [1, limitKeys.presence, gateway, now ?? '', isLeaving ? 'leaves' : ''];
+  return limitCalls.runScript(limitScripts.presence, parts);
 }

@@ -7,14 +7,14 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import { OutageReport } from './timed-calls.ts';
-import { clusterOptions, parseRedisUrl, type RedisAddress, serverOptions } from './redis-address.ts';
-import { isReplyError, type RedisClient, slotOfKey } from './encoded-command.ts';
-import { watchFailover, keepPrimaries, keyOf } from './follow-primaries.ts';
+import { type RedisAddress, redisAddresses } from './redis-address.ts';
+import { encodedCommands, type RedisClient } from './encoded-command.ts';
+import { primaries } from './follow-primaries.ts';
 
 const budgetMs = 2000;
 /** The part in braces decides the slot of a cluster: one for all keys of the queue. */
 const prefix = 'weir:{jobs}';
-const slotOfJobs = slotOfKey(prefix);
+const slotOfJobs = encodedCommands.slotOfKey(prefix);
 
 /** Dependencies and options of `JobConnection`. */
 interface JobConnectionOptions {
@@ -41,7 +41,7 @@ class JobConnection {
 
   /** Throws for an unusable address. */
   constructor({ url, log, clock, metrics }: JobConnectionOptions) {
-    const address = parseRedisUrl(url);
+    const address = redisAddresses.parse(url);
     this.clock = clock;
     this.report = new OutageReport({
       log,
@@ -95,7 +95,7 @@ class JobConnection {
   /** Reports a failure without a waiting caller. Errors of the connection itself are reported as an outage. */
   failed(error: unknown): void {
     if (this.closing || !this.ready || !(error instanceof Error)) return;
-    if (isReplyError(error)) this.report.replyError(error.message);
+    if (encodedCommands.isReplyError(error)) this.report.replyError(error.message);
   }
 
   /** Ends every connection for good. */
@@ -110,7 +110,7 @@ class JobConnection {
     const client =
       address.kind === 'cluster'
         ? openCluster(address)
-        : new Redis({ ...serverOptions(address), ...patient });
+        : new Redis({ ...redisAddresses.serverOptions(address), ...patient });
     const { copies } = this;
     const original = client.duplicate.bind(client) as (...args: readonly unknown[]) => RedisClient;
     const duplicate = (...args: readonly unknown[]): RedisClient => {
@@ -127,7 +127,7 @@ class JobConnection {
     // Only the message: the error of a refused login carries the password.
     client.on('error', (error: Error) => this.note(error));
     client.on('close', () => this.down());
-    return watchFailover(address, client);
+    return primaries.watchFailover(address, client);
   }
 
   private listenToCluster(client: Cluster): () => void {
@@ -136,7 +136,7 @@ class JobConnection {
     client.on('error', (error: Error) => this.note(error));
     client.on('-node', () => this.ready || this.down());
     client.on('refresh', () => this.ready && this.report.reason !== undefined && this.up());
-    return keepPrimaries(client, this.clock, () => this.ready);
+    return primaries.keep(client, this.clock, () => this.ready);
   }
 
   private note(error: Error): void {
@@ -160,14 +160,14 @@ class JobConnection {
 const patient = { maxRetriesPerRequest: null };
 
 function openCluster(address: RedisAddress): Cluster {
-  const { nodes, options } = clusterOptions(address, patient);
+  const { nodes, options } = redisAddresses.clusterOptions(address, patient);
   return new Cluster(nodes, options);
 }
 
 /** The server of a cluster that keeps jobs; undefined while it is not known. */
 function serverOfJobs(cluster: Cluster): Redis | undefined {
   const key = cluster.slots[slotOfJobs]?.[0];
-  return cluster.nodes('master').find((client) => keyOf(client) === key);
+  return cluster.nodes('master').find((client) => primaries.keyOf(client) === key);
 }
 
 function unavailable(reason: string): GatewayError {

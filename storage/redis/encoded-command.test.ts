@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
-import { type EncodedCommand, encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
+import { type EncodedCommand, encodedCommands, type RedisReply } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
@@ -15,7 +15,10 @@ async function begin(t: TestContext) {
 }
 
 function command(...parts: [string, ...(string | number)[]]): EncodedCommand {
-  return { name: parts[0].toLowerCase(), bytes: encodeCount(parts.length) + encodeParts(parts) };
+  return {
+    name: parts[0].toLowerCase(),
+    bytes: encodedCommands.count(parts.length) + encodedCommands.parts(parts),
+  };
 }
 
 /** The answer as it came. */

@@ -3,6 +3,17 @@ import type { Writable } from 'node:stream';
 import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { TimedCall } from './timed-calls.ts';
 
+/** Encodes and sends commands. */
+export const encodedCommands = {
+  parts: encodeParts,
+  count: encodeCount,
+  send: sendEncoded,
+  isReplyError,
+  batchWrites,
+  slotOfKey,
+  slotOf: slotOfCommand,
+};
+
 /** A client of one server or of a cluster. */
 export type RedisClient = Redis | Cluster;
 
@@ -25,7 +36,7 @@ export type RedisReply = Buffer | number | null | RedisReply[];
  * Parts of a command in wire form: `$4\r\nPING\r\n` for each, preceded by the `encodeCount` of all of them. Source: the
  * Redis serialization protocol, "Sending commands to a Redis server".
  */
-export function encodeParts(parts: readonly (string | number)[]): string {
+function encodeParts(parts: readonly (string | number)[]): string {
   let text = '';
   for (const part of parts) {
     const value = String(part);
@@ -36,7 +47,7 @@ export function encodeParts(parts: readonly (string | number)[]): string {
 }
 
 /** The header of a command with this number of parts, its name included. */
-export function encodeCount(count: number): string {
+function encodeCount(count: number): string {
   return `*${count}\r\n`;
 }
 
@@ -44,7 +55,7 @@ export function encodeCount(count: number): string {
  * Sends a command over the client's connection, in order with all others; `call` gets the answer. A cluster's client
  * needs the slot of its keys, and follows redirections: a server that redirects a command has not run it.
  */
-export function sendEncoded(
+function sendEncoded(
   client: RedisClient,
   command: EncodedCommand,
   call: TimedCall<RedisReply>,
@@ -122,7 +133,7 @@ class Sent implements Sendable {
 }
 
 /** True for an error reply of the server (`OOM …`, `NOPERM …`), false for an error of the connection. */
-export function isReplyError(thrown: unknown): thrown is Error {
+function isReplyError(thrown: unknown): thrown is Error {
   return thrown instanceof Error && thrown.name === 'ReplyError';
 }
 
@@ -136,7 +147,7 @@ const longestCopy = 16_384;
  * Streams take each write through a queue of their own, which costs more than the command. (ioredis has pipelines, with
  * a promise and two callbacks per command, which cost more as well.) Returns the client.
  */
-export function batchWrites(client: Redis): Redis {
+function batchWrites(client: Redis): Redis {
   let batch: Batch | undefined;
   client.sendCommand = (command, stream) => {
     // Transactions collect their commands themselves, and the handshake of a connection waits for each answer.
@@ -209,7 +220,7 @@ const slots = 16_384;
 const [open, close, carriageReturn, lineFeed, zero] = [0x7b, 0x7d, 0x0d, 0x0a, 0x30];
 
 /** The slot of a key in a cluster: that of its first part in braces, or of all of it. */
-export function slotOfKey(key: Buffer | string): number {
+function slotOfKey(key: Buffer | string): number {
   const bytes = typeof key === 'string' ? Buffer.from(key) : key;
   const start = bytes.indexOf(open);
   const end = start < 0 ? -1 : bytes.indexOf(close, start + 1);
@@ -227,7 +238,7 @@ function slotOf(bytes: Buffer, from: number, to: number): number {
 const slotsOfHeads = new WeakMap<Buffer, number>();
 
 /** The slot of a command's keys, all of which are in one: the second part, or the fourth of a script's call. */
-export function slotOfCommand({ name, head, bytes }: EncodedCommand): number {
+function slotOfCommand({ name, head, bytes }: EncodedCommand): number {
   const position = name === 'evalsha' || name === 'eval' ? 3 : 1;
   if (head === undefined)
     return slotOfKey(partAt(Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes), position));

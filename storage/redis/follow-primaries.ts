@@ -1,7 +1,10 @@
 import type { Cluster } from 'ioredis';
 import { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
-import { backOffMs, handshakeMs, type RedisAddress } from './redis-address.ts';
+import { type RedisAddress, redisAddresses } from './redis-address.ts';
+
+/** Follows the primary servers. */
+export const primaries = { watchFailover, keep: keepPrimaries, keyOf };
 
 /** Upper bound of sentinels that are listened to. */
 const maxWatched = 5;
@@ -11,7 +14,7 @@ const channel = '+switch-master';
  * Reconnects the client when sentinels say that its primary was replaced: the old one may still answer, and what is
  * written to it is lost. Without sentinels it does nothing. Returns what ends it.
  */
-export function watchFailover({ sentinel, servers }: RedisAddress, client: Redis): () => void {
+function watchFailover({ sentinel, servers }: RedisAddress, client: Redis): () => void {
   if (sentinel === undefined) return () => undefined;
   const { primary, username, password, tls } = sentinel;
   const watchers = servers.slice(0, maxWatched).map(({ host, port }) => {
@@ -24,10 +27,10 @@ export function watchFailover({ sentinel, servers }: RedisAddress, client: Redis
       connectionName: 'weir',
       disableClientInfo: true,
       enableReadyCheck: false,
-      connectTimeout: handshakeMs,
+      connectTimeout: redisAddresses.handshakeMs,
       maxRetriesPerRequest: null,
       keepAlive: 30_000,
-      retryStrategy: backOffMs,
+      retryStrategy: redisAddresses.backOffMs,
     });
     // Other sentinels say the same, and the client reports what concerns it.
     watcher.on('error', () => undefined);
@@ -53,7 +56,7 @@ function isConnectedTo({ status, stream }: Redis, host: string, port: number): b
  * Connects the primaries of a cluster at once (the client waits for their first command), and after a lost connection
  * asks where the slots are, with delays of 50 ms to 2 s, until `isWhole`. Returns what ends it.
  */
-export function keepPrimaries(cluster: Cluster, clock: Clock, isWhole: () => boolean): () => void {
+function keepPrimaries(cluster: Cluster, clock: Clock, isWhole: () => boolean): () => void {
   let attempts = 0;
   let cancel: (() => void) | undefined;
   let isEnded = false;
@@ -64,7 +67,8 @@ export function keepPrimaries(cluster: Cluster, clock: Clock, isWhole: () => boo
   };
   const look = (): void => {
     if (isWhole()) attempts = 0;
-    else if (cancel === undefined && !isEnded) cancel = clock.after(backOffMs((attempts += 1)), refresh);
+    else if (cancel === undefined && !isEnded)
+      cancel = clock.after(redisAddresses.backOffMs((attempts += 1)), refresh);
   };
   const refresh = (): void => {
     cancel = undefined;
@@ -88,6 +92,6 @@ export function keepPrimaries(cluster: Cluster, clock: Clock, isWhole: () => boo
 }
 
 /** The name of a server in the client's list of slots. */
-export function keyOf({ options: { host, port } }: Redis): string {
+function keyOf({ options: { host, port } }: Redis): string {
   return `${host}:${port}`;
 }

@@ -1,31 +1,42 @@
 import { wholeUnits, type Budget } from '../../core/ports/budgets.ts';
 import type { Window, Charges, WindowRefusal } from '../../core/ports/counters.ts';
-import { type EncodedCommand, encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
-import { adjustScript, type Script, admitScript, settleScript } from './limit-scripts.ts';
+import { type EncodedCommand, encodedCommands, type RedisReply } from './encoded-command.ts';
+import { limitScripts, type Script } from './limit-scripts.ts';
+
+/** Calls of the scripts of limits. */
+export const limitCalls = { checkLengths, fixed: fixedCall, runFixed, runScript, report: reportCommand };
 
 /** The part in braces decides the slot of a cluster: all keys of one organisation share it. */
 function keyOf(organisationId: string, rest: string): string {
   return `weir:{${organisationId === '' ? '-' : encodeURIComponent(organisationId)}}:${rest}`;
 }
 
-export function windowKey({ key, group = '', windowMs }: Window): string {
+function windowKey({ key, group = '', windowMs }: Window): string {
   return keyOf(group, `count:${windowMs}:${key}`);
 }
 
-export function budgetKey(organisationId: string, key: string): string {
+function budgetKey(organisationId: string, key: string): string {
   return keyOf(organisationId, `budget:${key}`);
 }
 
 /** Key of the gateways with reservations on an organisation's budgets. */
-export function gatewaysKey(organisationId: string): string {
+function gatewaysKey(organisationId: string): string {
   return keyOf(organisationId, 'gateways');
 }
 
 /** Key of all gateways. */
-export const presenceKey = keyOf('', 'present');
+const presenceKey = keyOf('', 'present');
+
+/** Keys of limits. */
+export const limitKeys = {
+  window: windowKey,
+  budget: budgetKey,
+  gateways: gatewaysKey,
+  presence: presenceKey,
+};
 
 /** Throws RangeError for a length that cannot be counted. */
-export function checkLengths(windows: readonly Window[]): void {
+function checkLengths(windows: readonly Window[]): void {
   for (const { windowMs } of windows) {
     if (!Number.isSafeInteger(windowMs) || windowMs <= 0)
       throw new RangeError(`A window of ${windowMs} ms cannot be counted; give a whole number above zero.`);
@@ -43,19 +54,15 @@ export interface FixedCall {
 }
 
 /** Calls of a script with these parts after its name, and a number of variable ones. */
-export function fixedCall(
-  script: Script,
-  parts: readonly (string | number)[],
-  varying: 0 | 1 | 2,
-): FixedCall {
-  const count = encodeCount(2 + parts.length + varying);
-  const name = count + encodeParts(['EVALSHA', script.sha1]);
-  return { script, count, bytes: Buffer.from(name + encodeParts(parts)), partsAt: name.length };
+function fixedCall(script: Script, parts: readonly (string | number)[], varying: 0 | 1 | 2): FixedCall {
+  const count = encodedCommands.count(2 + parts.length + varying);
+  const name = count + encodedCommands.parts(['EVALSHA', script.sha1]);
+  return { script, count, bytes: Buffer.from(name + encodedCommands.parts(parts)), partsAt: name.length };
 }
 
 /** The call with its variable parts. */
-export function runFixed(fixed: FixedCall, varying: readonly (string | number)[]): EncodedCommand {
-  return new FixedRun(fixed, encodeParts(varying));
+function runFixed(fixed: FixedCall, varying: readonly (string | number)[]): EncodedCommand {
+  return new FixedRun(fixed, encodedCommands.parts(varying));
 }
 
 /** Same when the variable part is one ASCII text: each part has a cost, on both sides. */
@@ -85,11 +92,11 @@ class FixedRun implements EncodedCommand {
 
 function wholeCall({ script, count, bytes, partsAt }: FixedCall, rest: string): EncodedCommand {
   const parts = bytes.toString('utf8', partsAt);
-  return { name: 'eval', bytes: count + encodeParts(['EVAL', script.source]) + parts + rest };
+  return { name: 'eval', bytes: count + encodedCommands.parts(['EVAL', script.source]) + parts + rest };
 }
 
 /** Runs a script once, with these parts after its name. */
-export function runScript(script: Script, parts: readonly (string | number)[]): EncodedCommand {
+function runScript(script: Script, parts: readonly (string | number)[]): EncodedCommand {
   return new FixedRun(fixedCall(script, parts, 0), '');
 }
 
@@ -244,7 +251,7 @@ export class PreparedCharges {
       -1,
       now ?? '',
     ];
-    return runScript(adjustScript, parts);
+    return runScript(limitScripts.adjust, parts);
   }
 
   /** The same windows with the share of one of `replicas` gateways, at least 1. Budgets are unchanged. */
@@ -286,7 +293,7 @@ export class PreparedCharges {
       ...this.budgets.map(({ limit, unit }) => wholeUnits(limit, unit)),
       ...this.#kept(),
     ];
-    return fixedCall(admitScript, parts, 1);
+    return fixedCall(limitScripts.admit, parts, 1);
   }
 
   #settleCall(): FixedCall {
@@ -297,7 +304,7 @@ export class PreparedCharges {
       ...windows.map(({ windowMs }) => windowMs),
       ...this.#kept(),
     ];
-    return fixedCall(settleScript, parts, 1);
+    return fixedCall(limitScripts.settle, parts, 1);
   }
 
   /** The number of keys, and the keys. */
@@ -328,7 +335,7 @@ function settledNumbers({ delta, now, session, positions }: SettleCall, isEntere
 }
 
 /** Reports the state of budgets to the server. `isEntered`: the gateway's session starts with it. */
-export function reportCommand(
+function reportCommand(
   { organisationId, gateway, keepMs }: Place,
   call: {
     readonly now: number | undefined;
@@ -347,5 +354,5 @@ export function reportCommand(
   ];
   // A server without the script would be called again, after the commands sent meanwhile: the additions of a settlement
   // would then also be in the reported state, and count twice. So the first call of a session carries the script.
-  return isEntered ? runWhole(settleScript, parts) : runScript(settleScript, parts);
+  return isEntered ? runWhole(limitScripts.settle, parts) : runScript(limitScripts.settle, parts);
 }

@@ -148,7 +148,7 @@ end
  * then the amount, then the time (empty: the server's own). Replies `ALLOWED REFUSED_BY`, then the total and the
  * milliseconds until one more may be taken for each window.
  */
-export const takeScript = script(`${windowFunctions}${waitFunctions}
+const takeScript = script(`${windowFunctions}${waitFunctions}
 local count = #KEYS
 local amount = tonumber(ARGV[2 * count + 1])
 set_time(ARGV[2 * count + 2])
@@ -180,7 +180,7 @@ return table.concat(reply, ' ')
 `);
 
 /** Adds the amount without a check, or gives it back (negative): from the oldest first, never below zero. */
-export const adjustScript = script(`${windowFunctions}${giveBackFunction}
+const adjustScript = script(`${windowFunctions}${giveBackFunction}
 local count = #KEYS
 local amount = tonumber(ARGV[2 * count + 1])
 set_time(ARGV[2 * count + 2])
@@ -313,7 +313,7 @@ end
  * Replies `1` with the epoch and the use of each budget, `0 INDEX TOTAL WAIT` for a refusing window, or `2 INDEX
  * IS_EXHAUSTED EPOCH USED` for a refusing budget.
  */
-export const admitScript = script(`${windowFunctions}${waitFunctions}${budgetFunctions}${packedFunction}
+const admitScript = script(`${windowFunctions}${waitFunctions}${budgetFunctions}${packedFunction}
 local count, of_one = tonumber(ARGV[1]), tonumber(ARGV[2])
 local budget_count = math.max(0, #KEYS - count - 1)
 local of_budgets = 2 + 2 * count
@@ -382,7 +382,7 @@ return table.concat(reply, ' ')
  * Heartbeat of a gateway. KEYS: the key of all gateways. ARGV: the gateway, the time (empty: the server's own), and a
  * flag, non-empty when it signs off. Replies the number of gateways.
  */
-export const presenceScript = script(`
+const presenceScript = script(`
 local now = tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
@@ -412,7 +412,7 @@ return count
  * session, whether this call enters it, and for each budget the known epoch and use, the amount to add, the amount to
  * release, and the certain reservation afterwards. Without amounts it only reports this gateway's state.
  */
-export const settleScript = script(`${windowFunctions}${giveBackFunction}${budgetFunctions}${packedFunction}
+const settleScript = script(`${windowFunctions}${giveBackFunction}${budgetFunctions}${packedFunction}
 local count = tonumber(ARGV[1])
 local budget_count = math.max(0, #KEYS - count - 1)
 local varying = numbers_of(ARGV[#ARGV])
@@ -440,3 +440,12 @@ save_budgets()
 if varying[4] == 1 then hear() end
 return 'OK'
 `);
+
+/** The scripts of limits. */
+export const limitScripts = {
+  take: takeScript,
+  adjust: adjustScript,
+  admit: admitScript,
+  presence: presenceScript,
+  settle: settleScript,
+};

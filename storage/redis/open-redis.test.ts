@@ -12,7 +12,7 @@ import {
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import type { Counters } from '../../core/ports/counters.ts';
-import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
+import { encodedCommands, type RedisReply } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCache } from './redis-cache.ts';
 import { createRedisCounters } from './open-shared-stores.ts';
@@ -96,7 +96,10 @@ describe('the connection to a Redis server', { skip: redisMissing }, () => {
     const { redis, lines, value, back } = await begin(t, { clock: patientClock(4) });
     server.pause();
     const late: unknown[] = [];
-    const command = { name: 'incr', bytes: encodeCount(2) + encodeParts(['INCR', 'hung']) };
+    const command = {
+      name: 'incr',
+      bytes: encodedCommands.count(2) + encodedCommands.parts(['INCR', 'hung']),
+    };
     const increment = () =>
       redis.send<RedisReply>(command, {
         read: (reply) => reply,

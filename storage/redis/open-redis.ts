@@ -2,18 +2,12 @@ import { Redis, Cluster } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import {
-  batchWrites,
-  type EncodedCommand,
-  type RedisClient,
-  slotOfKey,
-  slotOfCommand,
-} from './encoded-command.ts';
-import { parseRedisUrl, type RedisAddress, serverOptions, clusterOptions } from './redis-address.ts';
+import { type EncodedCommand, encodedCommands, type RedisClient } from './encoded-command.ts';
+import { type RedisAddress, redisAddresses } from './redis-address.ts';
 import type { KeyedCallOptions, RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { endClient, RedisNode } from './redis-node.ts';
 import { OutageReport } from './timed-calls.ts';
-import { watchFailover, keepPrimaries, keyOf } from './follow-primaries.ts';
+import { primaries } from './follow-primaries.ts';
 
 /** Default timeout of a call in milliseconds. */
 const defaultBudgetMs = 50;
@@ -40,7 +34,7 @@ interface RedisOptions {
  */
 export async function openRedis(options: RedisOptions): Promise<RedisConnection> {
   const { clock, budgetMs = defaultBudgetMs } = options;
-  const address = parseRedisUrl(options.url);
+  const address = redisAddresses.parse(options.url);
   const report = reportOf(options, address);
   const Kind = address.kind === 'cluster' ? ClusterConnection : OwnedConnection;
   const connection = new Kind({ address, clock, budgetMs, report });
@@ -101,7 +95,7 @@ class OwnedConnection implements RedisConnection {
       onDown: (reason) => report.begin(reason),
       onUp: () => report.end(),
     });
-    this.#endWatching = watchFailover(address, this.#node.client);
+    this.#endWatching = primaries.watchFailover(address, this.#node.client);
   }
 
   get available(): boolean {
@@ -136,9 +130,9 @@ class OwnedConnection implements RedisConnection {
 }
 
 function createClient(address: RedisAddress): Redis {
-  return batchWrites(
+  return encodedCommands.batchWrites(
     new Redis({
-      ...serverOptions(address),
+      ...redisAddresses.serverOptions(address),
       // A command that cannot be sent now is decided without the server, and a sent one is never repeated.
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
@@ -196,7 +190,7 @@ class ClusterConnection implements RedisConnection {
     this.connected = new Promise((resolve) => (this.#tellConnected = resolve));
     this.#client = createCluster(options.address);
     this.#listen();
-    this.#endKeeping = keepPrimaries(this.#client, options.clock, () => this.#isWhole);
+    this.#endKeeping = primaries.keep(this.#client, options.clock, () => this.#isWhole);
   }
 
   get available(): boolean {
@@ -210,18 +204,18 @@ class ClusterConnection implements RedisConnection {
   }
 
   isAvailableFor(key: string): boolean {
-    return this.#nodeOf(slotOfKey(key))?.usable ?? false;
+    return this.#nodeOf(encodedCommands.slotOfKey(key))?.usable ?? false;
   }
 
   call<Reply>(send: (client: RedisClient) => Promise<Reply>, options: KeyedCallOptions = {}): Promise<Reply> {
     const { key } = options;
-    const node = key === undefined ? this.#anyNode() : this.#nodeOf(slotOfKey(key));
+    const node = key === undefined ? this.#anyNode() : this.#nodeOf(encodedCommands.slotOfKey(key));
     if (node === undefined) return Promise.reject(this.#away());
     return node.call(send, options, this.#client);
   }
 
   send<Result>(command: EncodedCommand, handling: ReplyHandling<Result>): Promise<Result> {
-    const slot = slotOfCommand(command);
+    const slot = encodedCommands.slotOf(command);
     const node = this.#nodeOf(slot);
     if (node !== undefined) return node.send(command, handling, this.#client, slot);
     // As in a node: what the handling throws rejects.
@@ -286,11 +280,11 @@ class ClusterConnection implements RedisConnection {
   }
 
   #add(client: Redis): void {
-    const key = keyOf(client);
+    const key = primaries.keyOf(client);
     if (this.#closing || this.#nodes.has(key)) return;
     const { clock, budgetMs, report } = this.#options;
     const node = new RedisNode({
-      client: batchWrites(client),
+      client: encodedCommands.batchWrites(client),
       clock,
       budgetMs,
       report,
@@ -306,7 +300,7 @@ class ClusterConnection implements RedisConnection {
   }
 
   #remove(client: Redis): void {
-    const key = keyOf(client);
+    const key = primaries.keyOf(client);
     const node = this.#nodes.get(key);
     if (node?.client !== client || this.#closing) return;
     const reason = node.reason ?? 'the connection was closed';
@@ -363,7 +357,7 @@ class ClusterConnection implements RedisConnection {
 }
 
 function createCluster(address: RedisAddress): Cluster {
-  const { nodes, options } = clusterOptions(address, {
+  const { nodes, options } = redisAddresses.clusterOptions(address, {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   });

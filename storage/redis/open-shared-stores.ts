@@ -17,8 +17,8 @@ import type { RedisCallOptions, RedisConnection } from './redis-connection.ts';
 import { createRedisLimiter } from './redis-limiter.ts';
 import { WithoutStore } from './without-store.ts';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
-import { checkLengths, fixedCall, type FixedCall, Numbers, runFixed, windowKey } from './limit-commands.ts';
-import { adjustScript, type Script, takeScript } from './limit-scripts.ts';
+import { type FixedCall, limitCalls, limitKeys, Numbers } from './limit-commands.ts';
+import { limitScripts, type Script } from './limit-scripts.ts';
 
 const dayMs = 86_400_000;
 
@@ -184,7 +184,7 @@ class RedisCounters implements Counters {
     const prepared = this.prepare(windows);
     if (!this.redis.available) return this.takeWithout(windows, amount, onFailure);
     let refusedWithout = false;
-    return this.redis.send<Decision>(prepared.command(takeScript, amount, this.now?.()), {
+    return this.redis.send<Decision>(prepared.command(limitScripts.take, amount, this.now?.()), {
       read: (reply) => decisionOf(windows, reply),
       without: async () => {
         refusedWithout = true;
@@ -211,7 +211,7 @@ class RedisCounters implements Counters {
 
   /** Never rejects. An adjustment without an answer may have run, so it is not repeated elsewhere. */
   private adjustShared(prepared: Prepared, delta: number, options: RedisCallOptions = {}): Promise<void> {
-    const command = prepared.command(adjustScript, delta, this.now?.());
+    const command = prepared.command(limitScripts.adjust, delta, this.now?.());
     return this.redis.send(command, { ...options, read: nothing, without: nothing });
   }
 
@@ -229,7 +229,7 @@ class RedisCounters implements Counters {
   private prepare(windows: readonly Window[]): Prepared {
     const known = this.prepared.get(windows);
     if (known !== undefined) return known;
-    checkLengths(windows);
+    limitCalls.checkLengths(windows);
     const made = new Prepared(windows);
     this.prepared.set(windows, made);
     return made;
@@ -251,7 +251,7 @@ class Prepared {
 
   /** Runs the script with an amount, at a time (default: the server's). */
   command(script: Script, amount: number, now: number | undefined): EncodedCommand {
-    if (script !== takeScript || amount !== defaultAmount || now !== undefined)
+    if (script !== limitScripts.take || amount !== defaultAmount || now !== undefined)
       return this.#make(script, amount, now);
     return (this.#usual ??= this.#make(script, amount, now));
   }
@@ -259,18 +259,18 @@ class Prepared {
   #make(script: Script, amount: number, now: number | undefined): EncodedCommand {
     let call = this.#calls.get(script);
     if (call === undefined) this.#calls.set(script, (call = callFor(script, this.#windows)));
-    return runFixed(call, [amount, now ?? '']);
+    return limitCalls.runFixed(call, [amount, now ?? '']);
   }
 }
 
 function callFor(script: Script, windows: readonly Window[]): FixedCall {
   const parts = [
     windows.length,
-    ...windows.map(windowKey),
+    ...windows.map(limitKeys.window),
     ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
   ];
   // The amount and the time vary.
-  return fixedCall(script, parts, 2);
+  return limitCalls.fixed(script, parts, 2);
 }
 
 function nothing(): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
+import { type RedisAddress, redisAddresses } from './redis-address.ts';
 
 const local: RedisAddress = {
   kind: 'server',
@@ -74,7 +74,7 @@ describe('the address of a Redis server', () => {
     ],
   ];
   for (const [url, expected] of cases)
-    test(url, () => assert.deepEqual(parseRedisUrl(url), { ...local, ...expected }));
+    test(url, () => assert.deepEqual(redisAddresses.parse(url), { ...local, ...expected }));
 
   for (const [url, reason] of [
     ['redis://weir:s3cret@', 'no address'],
@@ -99,7 +99,7 @@ describe('the address of a Redis server', () => {
   ] as const) {
     test(`${url} is refused without repeating the password`, () => {
       assert.throws(
-        () => parseRedisUrl(url),
+        () => redisAddresses.parse(url),
         (error: Error) =>
           error.message.includes(reason) &&
           /cannot be used: .*Write redis:/.test(error.message) &&

@@ -2,7 +2,11 @@ import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
 import { isIP } from 'node:net';
 
 /** Timeout of connecting to a server and of its greeting, milliseconds. */
-export const handshakeMs = 2000;
+const handshakeMs = 2000;
+
+/** Reads an address, and connects to it. */
+export const redisAddresses = { handshakeMs, parse: parseRedisUrl, backOffMs, serverOptions, clusterOptions };
+
 const longestBackOffMs = 2000;
 const maxServers = 100;
 
@@ -35,7 +39,7 @@ export interface RedisAddress extends Login {
  * `rediss` for TLS. Default ports are 6379 and 26379, the default database is 0. Throws an Error with the fault that
  * never repeats the address, which may hold a password.
  */
-export function parseRedisUrl(url: string): RedisAddress {
+function parseRedisUrl(url: string): RedisAddress {
   const several = /^(rediss?)\+(cluster|sentinel):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?$/.exec(url);
   if (several === null) return parseServer(url);
   const [, protocol = '', kind = '', authority = '', place = '', query = ''] = several;
@@ -143,7 +147,7 @@ function invalidAddressError(reason: string): Error {
 }
 
 /** Delay before another attempt to connect: 50 ms to 2 s, without an end. */
-export function backOffMs(attempt: number): number {
+function backOffMs(attempt: number): number {
   return Math.min(longestBackOffMs, 50 * 2 ** Math.min(attempt - 1, 10));
 }
 
@@ -162,7 +166,7 @@ function sharedOptions({ username, password, tls }: RedisAddress): RedisOptions 
 }
 
 /** Connection settings of a server, or of the primary that sentinels name: retried without limit. */
-export function serverOptions(address: RedisAddress): RedisOptions {
+function serverOptions(address: RedisAddress): RedisOptions {
   const { servers, database, tls, sentinel } = address;
   const [{ host, port }] = servers;
   const common = { ...sharedOptions(address), db: database, retryStrategy: backOffMs };
@@ -185,7 +189,7 @@ export function serverOptions(address: RedisAddress): RedisOptions {
 }
 
 /** Start nodes and connection settings with which ioredis finds the servers of a cluster; `node`: more of each server. */
-export function clusterOptions(
+function clusterOptions(
   address: RedisAddress,
   node: RedisOptions,
 ): { readonly nodes: ClusterNode[]; readonly options: ClusterOptions } {

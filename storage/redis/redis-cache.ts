@@ -7,7 +7,7 @@ import type {
   VectorPartition,
 } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
+import { encodedCommands, type RedisReply } from './encoded-command.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import type { ChainableCommander } from 'ioredis';
 import type { Log } from '../../core/ports/log.ts';
@@ -85,10 +85,10 @@ function nothing(): undefined {
 }
 
 const namePrefix = 'weir:cache:';
-const getStart = encodeCount(2) + encodeParts(['GET']);
-const deleteStart = encodeCount(2) + encodeParts(['DEL']);
-const setStart = encodeCount(5) + encodeParts(['SET']);
-const lifeStart = `\r\n${encodeParts(['PX'])}`;
+const getStart = encodedCommands.count(2) + encodedCommands.parts(['GET']);
+const deleteStart = encodedCommands.count(2) + encodedCommands.parts(['DEL']);
+const setStart = encodedCommands.count(5) + encodedCommands.parts(['SET']);
+const lifeStart = `\r\n${encodedCommands.parts(['PX'])}`;
 
 /** An encoded key name; `keyBytes` is the key's length. */
 function encodedName(key: string, keyBytes: number): string {
@@ -106,7 +106,7 @@ function setCommand(key: string, { bytes, storedAt, expiresAt }: CachedValue): B
   const length = headBytes + bytes.length;
   const keyBytes = Buffer.byteLength(key);
   const before = `${setStart}${encodedName(key, keyBytes)}$${length}\r\n`;
-  const after = lifeStart + encodeParts([lifeMs]);
+  const after = lifeStart + encodedCommands.parts([lifeMs]);
   // Only the key may have more bytes than characters.
   const beforeBytes = before.length - key.length + keyBytes;
   const command = Buffer.allocUnsafe(beforeBytes + length + after.length);

@@ -10,13 +10,7 @@ import { type RedisCluster, startRedisCluster } from '../../tests/kit/redis-clus
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer } from '../../tests/kit/redis-server.ts';
 import { createBudgets } from '../memory/budgets.ts';
-import {
-  type EncodedCommand,
-  encodeCount,
-  encodeParts,
-  slotOfCommand,
-  slotOfKey,
-} from './encoded-command.ts';
+import { type EncodedCommand, encodedCommands } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './open-shared-stores.ts';
 import { createRedisCache } from './redis-cache.ts';
@@ -90,15 +84,20 @@ describe('a Redis cluster', { skip: redisMissing }, () => {
     for (const key of keys) {
       const [server] = cluster.servers as [RedisServer];
       const slot = await cluster.ask(server, 'CLUSTER', 'KEYSLOT', key);
-      assert.equal(slotOfKey(key), slot, key);
+      assert.equal(encodedCommands.slotOfKey(key), slot, key);
       const command = (name: string, ...parts: (string | number)[]): EncodedCommand => ({
         name,
-        bytes: encodeCount(1 + parts.length) + encodeParts([name, ...parts]),
+        bytes: encodedCommands.count(1 + parts.length) + encodedCommands.parts([name, ...parts]),
       });
-      assert.equal(slotOfCommand(command('get', key)), slot);
-      assert.equal(slotOfCommand(command('evalsha', 'f'.repeat(40), 2, key, 'other', 7)), slot);
-      const head = Buffer.from(encodeCount(5) + encodeParts(['EVALSHA', 'f'.repeat(40), 1, key]));
-      assert.equal(slotOfCommand({ name: 'evalsha', head, bytes: encodeParts([1]) }), slot);
+      assert.equal(encodedCommands.slotOf(command('get', key)), slot);
+      assert.equal(encodedCommands.slotOf(command('evalsha', 'f'.repeat(40), 2, key, 'other', 7)), slot);
+      const head = Buffer.from(
+        encodedCommands.count(5) + encodedCommands.parts(['EVALSHA', 'f'.repeat(40), 1, key]),
+      );
+      assert.equal(
+        encodedCommands.slotOf({ name: 'evalsha', head, bytes: encodedCommands.parts([1]) }),
+        slot,
+      );
     }
   });
 
@@ -147,7 +146,7 @@ describe('a Redis cluster', { skip: redisMissing }, () => {
     const afterStep = async (): Promise<void> => void asking.push(take());
     for (const name of [...organisations, ...organisations]) {
       const key = `weir:{${name}}:`;
-      await cluster.moveSlot(slotOfKey(key), await otherThan(key), { afterStep });
+      await cluster.moveSlot(encodedCommands.slotOfKey(key), await otherThan(key), { afterStep });
     }
     moving = false;
     await Promise.all([traffic, ...asking]);
@@ -172,7 +171,7 @@ describe('a Redis cluster', { skip: redisMissing }, () => {
       await Promise.all(Array.from({ length: count }, async () => counters.take(windows, 1, 'closed')));
       taken += count;
     };
-    await cluster.moveSlot(slotOfKey('weir:{grows}:'), server, { afterStep: take });
+    await cluster.moveSlot(encodedCommands.slotOfKey('weir:{grows}:'), server, { afterStep: take });
     await take();
     const { allowed, windows: states } = await counters.take(windows, 0, 'closed');
     assert.equal(first.allowed && allowed, true);
@@ -214,7 +213,9 @@ describe('a Redis cluster', { skip: redisMissing }, () => {
       }),
     );
     for (let moves = 0; moves < 10; moves += 1) {
-      await cluster.moveSlot(slotOfKey('weir:{org-1}:'), await otherThan('weir:{org-1}:'), { afterStep });
+      await cluster.moveSlot(encodedCommands.slotOfKey('weir:{org-1}:'), await otherThan('weir:{org-1}:'), {
+        afterStep,
+      });
     }
     moving = false;
     await Promise.all([traffic, ...asking]);

@@ -9,7 +9,7 @@ import { eventually, stopEverything, temporaryFolder } from '../../tests/kit/pro
 import { type RedisCluster, startRedisCluster } from '../../tests/kit/redis-cluster.ts';
 import { patientClock, redisMissing, type RedisServer } from '../../tests/kit/redis-server.ts';
 import { certificate, certificateKey } from '../../tests/kit/test-certificate.ts';
-import { slotOfKey } from './encoded-command.ts';
+import { encodedCommands } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './open-shared-stores.ts';
 
@@ -210,7 +210,7 @@ describe('a cluster with TLS and users', { skip: redisMissing, timeout: 120_000 
     for (let count = 0; count < 20; count += 1) await take(limitOf(`tls-${count}`));
     const key = 'weir:{tls-1}:';
     const at = cluster.servers.indexOf(await cluster.serverOf(key));
-    await cluster.moveSlot(slotOfKey(key), cluster.servers[(at + 1) % 3] as RedisServer, {
+    await cluster.moveSlot(encodedCommands.slotOfKey(key), cluster.servers[(at + 1) % 3] as RedisServer, {
       afterStep: async () => void (await take(limitOf('tls-1'))),
     });
     assert.deepEqual(lines, []);

@@ -2,12 +2,11 @@ import type { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import {
   type EncodedCommand,
-  isReplyError,
+  encodedCommands,
   type RedisClient,
   type RedisReply,
-  sendEncoded,
 } from './encoded-command.ts';
-import { handshakeMs } from './redis-address.ts';
+import { redisAddresses } from './redis-address.ts';
 import type { RedisCallOptions, ReplyHandling } from './redis-connection.ts';
 import { CircuitBreaker, type OutageReport, type TimedCall, TimedCalls, type Waiter } from './timed-calls.ts';
 
@@ -70,7 +69,7 @@ export class RedisNode {
       onTimeout: (begunAt) => this.#breaker.miss(begunAt),
       onAnswer: () => this.#breaker.hit(),
       onFailure: (error) => {
-        if (!isReplyError(error)) return report.countFailed('slow');
+        if (!encodedCommands.isReplyError(error)) return report.countFailed('slow');
         this.#breaker.hit();
         report.replyError(error.message);
       },
@@ -120,7 +119,7 @@ export class RedisNode {
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       const call = this.#begin(handling, new Reading(handling, resolve, reject));
-      if (call !== undefined) sendEncoded(client, command, call, slot);
+      if (call !== undefined) encodedCommands.send(client, command, call, slot);
     });
   }
 
@@ -156,7 +155,7 @@ export class RedisNode {
     const { client } = this;
     client.on('connect', () => {
       // A server that hangs still accepts connections, but does not answer.
-      this.#cancelHandshake = this.#options.clock.after(handshakeMs, () => {
+      this.#cancelHandshake = this.#options.clock.after(redisAddresses.handshakeMs, () => {
         this.#lastError = 'it takes connections and answers nothing';
         client.disconnect(true);
       });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AuditEntry, AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
-import { verifyChain } from '../../storage/postgres/audit-store.ts';
+import { auditStore } from '../../storage/postgres/audit-store.ts';
 import { chainStart } from '../../storage/postgres/stored-records.ts';
 import type { Subject } from './resources.ts';
 import { aKey, anEntry, newOrganisation } from './resources-records.ts';
@@ -23,7 +23,7 @@ export function auditIsChained(subject: Subject): void {
       chain,
       entries.map((entry, index) => ({ ...entry, number: index + 1, hash: chain[index]?.hash })),
     );
-    assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    assert.deepEqual(auditStore.verifyChain(chain, chainStart), { ok: true });
     const listed = await resources.read(({ audit }) => audit.list(id, {}, { offset: 0, limit: 2 }));
     assert.deepEqual(listed, { total: 3, data: chain.slice(1).toReversed() });
     const rest = await resources.read(({ audit }) => audit.chain(id, 2));
@@ -56,7 +56,7 @@ export function auditIsChained(subject: Subject): void {
     assert.deepEqual(await ids({}, 1, 2), [5, 'new-2 0', 'new-1 0']);
     assert.deepEqual(await ids({}, 3, 2), [5, 'done 1', 'old 0']);
     assert.deepEqual(await ids({ status: 403 }), [2, 'new-2 0', 'new-1 0']);
-    assert.deepEqual(verifyChain(await chainOf(resources, id), chainStart), { ok: true });
+    assert.deepEqual(auditStore.verifyChain(await chainOf(resources, id), chainStart), { ok: true });
     const removed = (before: number) => resources.write(id, ({ audit }) => audit.removeRefused(id, before));
     assert.deepEqual([await removed(9000), await removed(9000)], [1, 0]);
     assert.deepEqual(await ids({}), [4, ...all.slice(1, 5)]);
@@ -110,7 +110,7 @@ export function auditIsChained(subject: Subject): void {
     };
     await append(resources, id, [anEntry(id, given), anEntry(id)]);
     const chain = await chainOf(resources, id);
-    assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    assert.deepEqual(auditStore.verifyChain(chain, chainStart), { ok: true });
     const [first] = chain;
     assert.ok(first !== undefined);
     assert.equal(first.uri, long);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { defaultSettings } from '../../core/ports/organisation-settings.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import { verifyChain } from '../../storage/postgres/audit-store.ts';
+import { auditStore } from '../../storage/postgres/audit-store.ts';
 import { chainStart } from '../../storage/postgres/stored-records.ts';
 import type { Subject } from './resources.ts';
 import {
@@ -41,7 +41,7 @@ export function writersTakeTurns(subject: Subject, other: Subject): void {
         assert.equal((await apiKeys.changedSince(id, change, '')).length, 1 + writes - change);
       const chain = await audit.chain(id, 0);
       assert.equal(chain.length, writes + 7);
-      assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+      assert.deepEqual(auditStore.verifyChain(chain, chainStart), { ok: true });
     });
   });
 
@@ -59,7 +59,7 @@ export function writersTakeTurns(subject: Subject, other: Subject): void {
     assert.equal(outcomes.filter(({ status }) => status === 'rejected').length, 4);
     const chain = await here.read(({ audit }) => audit.chain(id, 0));
     assert.equal(chain.length, 8);
-    assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    assert.deepEqual(auditStore.verifyChain(chain, chainStart), { ok: true });
     assert.equal(await changeOf(here, id), 9);
   });
 

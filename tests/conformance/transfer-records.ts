@@ -13,7 +13,7 @@ import type { Resources } from '../../core/ports/resources.ts';
 import { type SecretBox, secretContext } from '../../core/ports/secret-managers.ts';
 import { recordKinds } from '../../core/administration/transfer/record-data-schema.ts';
 import { testClock } from '../../storage/embedded/chdb-fixture.ts';
-import { verifyChain } from '../../storage/postgres/audit-store.ts';
+import { auditStore } from '../../storage/postgres/audit-store.ts';
 import { chainStart } from '../../storage/postgres/stored-records.ts';
 import { createSecretBox, sealingKey } from '../../storage/secrets/key-file.ts';
 import { testSecrets } from '../kit/test-secrets.ts';
@@ -37,7 +37,7 @@ export function testTransferOfRecords(store: () => TransferStore): void {
     const lines: string[] = [];
     const tools: AdministrationTools = {
       chainStart,
-      verifyChain,
+      verifyChain: auditStore.verifyChain,
       clock: testClock,
       atStore: (_, use) => use(store().resources),
       atKeys: () => Promise.reject(new Error('Not asked for.')),

@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { loadConfig } from '../../core/config/load-config.ts';
 import { formatProblem } from '../../core/config/problem.ts';
 import { providerRows } from '../../main/built-ins.ts';
-import { textOf } from '../../main/import-command/source.ts';
+import { importSources } from '../../main/import-command/source.ts';
 import { importFrom } from '../../main/import-command/run.ts';
 import { type PlayedHosts, startPlayedHosts } from '../kit/played-hosts.ts';
 import { makeHome, type Home } from '../kit/gateway-process.ts';
@@ -233,7 +233,10 @@ function rowsOf(config: unknown): string[] {
   if (Array.isArray(config)) return config.flatMap(rowsOf);
   if (typeof config !== 'object' || config === null) return [];
   const { provider, api_key: key } = config as Record<string, unknown>;
-  return [...(key === undefined ? [] : [textOf(provider)]), ...Object.values(config).flatMap(rowsOf)];
+  return [
+    ...(key === undefined ? [] : [importSources.textOf(provider)]),
+    ...Object.values(config).flatMap(rowsOf),
+  ];
 }
 
 /** The configuration with every provider at the fake ones, by the path that its own address has, and without stores. */
@@ -244,7 +247,7 @@ function played(yaml: string, { url }: PlayedHosts): string {
     ...config.providers,
   };
   for (const [name, provider] of Object.entries<Record<string, unknown>>(providers)) {
-    const address = textOf(provider['base_url'] ?? providerRows.get(name)?.base_url);
+    const address = importSources.textOf(provider['base_url'] ?? providerRows.get(name)?.base_url);
     const known = address.startsWith('${') ? valueOf(address.slice(2, -1)) : address;
     provider['base_url'] = url + known.replace(/^https?:\/\/[^/]+/, '');
   }

@@ -11,7 +11,7 @@ import {
   Type,
   verdictOf,
 } from '../../../core/pipeline/plugin.ts';
-import { compiledOf, expressionFaults, holdsFor, mostSteps, Not, OperatorOf, strict } from './shared.ts';
+import { expressions, holdsFor, mostSteps, Not, OperatorOf, strict } from './shared.ts';
 
 const Models = (description: string) =>
   Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 10_000, description });
@@ -263,7 +263,7 @@ const requiredMetadataKeyValuePairs = defineCheck({
     return Object.entries(metadataPairs).flatMap(([key, value]) =>
       [value].flat().flatMap((rule) => {
         const path = `/metadataPairs/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-        return expressionFaults(path, rule, (source) => linearPattern(source, mostSteps));
+        return expressions.faults(path, rule, (source) => linearPattern(source, mostSteps));
       }),
     );
   },
@@ -295,7 +295,9 @@ function comparison(
     case 'containsAll':
       return (text) => values.every((value) => text.includes(value));
     case 'regex': {
-      const patterns = values.map((rule) => compiledOf(rule, (source) => linearPattern(source, mostSteps)));
+      const patterns = values.map((rule) =>
+        expressions.compiled(rule, (source) => linearPattern(source, mostSteps)),
+      );
       return (text) => patterns.some((pattern) => pattern.test(text));
     }
   }

@@ -9,6 +9,9 @@ import {
   Type,
 } from '../../../core/pipeline/plugin.ts';
 
+/** Regular expressions of checks. */
+export const expressions = { of: expressionOf, faults: expressionFaults, compiled: compiledOf };
+
 /** Unknown parameters are refused. */
 export const strict = { additionalProperties: false } as const;
 
@@ -57,7 +60,7 @@ const slashed = /^\/([^]+)\/([dgimsuvy]*)$/;
 const flagsInRe2 = /[ims]/g;
 
 /** An expression in RE2's syntax; `/x/i` becomes `(?i)x`. Reports unsupported flags as a fault. */
-export function expressionOf(rule: string): { readonly source: string; readonly fault?: string } {
+function expressionOf(rule: string): { readonly source: string; readonly fault?: string } {
   const [, source, flags] = slashed.exec(rule) ?? [];
   if (source === undefined || flags === undefined) return { source: rule };
   const unknown = flags.replace(/[dgimsu]/g, '');
@@ -68,7 +71,7 @@ export function expressionOf(rule: string): { readonly source: string; readonly 
 }
 
 /** Faults of an expression, as faults of a parameter. */
-export function expressionFaults(
+function expressionFaults(
   path: string,
   rule: string,
   compile: (source: string) => unknown,
@@ -79,7 +82,7 @@ export function expressionFaults(
 }
 
 /** Compiles an expression that `check` has accepted. */
-export function compiledOf<T extends object>(rule: string, compile: (source: string) => T | string): T {
+function compiledOf<T extends object>(rule: string, compile: (source: string) => T | string): T {
   const { source, fault } = expressionOf(rule);
   const compiled = fault ?? compile(source);
   if (typeof compiled === 'string') throw new Error(`The expression ${compiled}.`);

@@ -19,9 +19,7 @@ import {
 } from '../../../core/pipeline/plugin.ts';
 import {
   changeTexts,
-  compiledOf,
-  expressionFaults,
-  expressionOf,
+  expressions,
   holdsFor,
   mostSteps,
   Not,
@@ -42,7 +40,7 @@ const nothing = 'There is no text to look at.';
 
 /** Longest match of an expression; Infinity when it has none, or when the text around a match decides. */
 function longestMatch(rule: string): number {
-  const { source } = expressionOf(rule);
+  const { source } = expressions.of(rule);
   const bare = source.replaceAll(/\\[^bBAz]/g, '').replaceAll('[^', '[');
   if (/\\[bBAz]|[\^$]/.test(bare)) return Infinity;
   const bounded = boundedPattern(source, mostSteps);
@@ -55,10 +53,10 @@ const regexMatch = defineCheck({
     'Passes when an expression is found in any of the texts; with `not`, when it is found in none of them.',
   phases: ['input', 'output'],
   schema: Type.Object({ rule: Rule, not: Not }, strict),
-  check: ({ rule }) => expressionFaults('/rule', rule, (source) => linearPattern(source, mostSteps)),
+  check: ({ rule }) => expressions.faults('/rule', rule, (source) => linearPattern(source, mostSteps)),
   reach: ({ rule, not }) => (not === true ? longestMatch(rule) : Infinity),
   create({ rule, not }) {
-    const pattern = compiledOf(rule, (source) => linearPattern(source, mostSteps));
+    const pattern = expressions.compiled(rule, (source) => linearPattern(source, mostSteps));
     return (subject) => {
       const views = viewsOfAll(subject);
       if (views.length === 0) return skipped(nothing);
@@ -91,10 +89,10 @@ const regexReplace = defineCheck({
     },
     strict,
   ),
-  check: ({ rule }) => expressionFaults('/rule', rule, (source) => findLinearly(source, mostSteps)),
+  check: ({ rule }) => expressions.faults('/rule', rule, (source) => findLinearly(source, mostSteps)),
   reach: ({ rule }) => longestMatch(rule),
   create({ rule, redactText = '[REDACTED]', failOnDetection = false }) {
-    const find = compiledOf(rule, (source) => findLinearly(source, mostSteps));
+    const find = expressions.compiled(rule, (source) => findLinearly(source, mostSteps));
     return (subject) => {
       if (subject.texts.every(({ text }) => text === '')) return skipped(nothing);
       let count = 0;

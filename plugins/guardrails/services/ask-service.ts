@@ -29,7 +29,7 @@ import {
   valueAt,
   type Values,
 } from './template.ts';
-import { address, credentialsSchema, type Finding, type Need, type ServiceRow } from './service.ts';
+import { type Finding, type Need, serviceFields, type ServiceRow } from './service.ts';
 import type { Static } from 'typebox';
 
 /** Requests for one judgement, and how many of them are under way at once. */
@@ -384,14 +384,14 @@ function parametersSchema(row: ServiceRow) {
       ...(wants && {
         credentials: Type.Optional(
           Type.Unsafe<unknown>({
-            ...credentialsSchema(row),
+            ...serviceFields.credentials(row),
             description:
               'Credentials at the service. Encrypted when the guardrail is stored. Default: those that the operator set in the options of the plugin `guardrails`.',
           }),
         ),
       }),
       baseURL: Type.Optional(
-        address(
+        serviceFields.address(
           'URL that replaces the public address of the service; only public addresses and `security.trusted_hosts`.',
         ),
       ),

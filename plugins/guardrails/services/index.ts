@@ -6,7 +6,7 @@ import { serviceCheck } from './ask-service.ts';
 import { acuvityServices, cloudServices } from './rows-clouds.ts';
 import { qualityServices } from './rows-quality.ts';
 import { securityServices } from './rows-security.ts';
-import { address, credentialsSchema, type ServiceRow } from './service.ts';
+import { serviceFields, type ServiceRow } from './service.ts';
 
 /** Every service that can be asked: one row for each check. */
 export const services: readonly ServiceRow[] = [
@@ -27,7 +27,7 @@ function serviceOf(id: string): string {
 function operatorSchema(rows: readonly ServiceRow[]) {
   const credentials: TProperties = {};
   for (const row of rows) {
-    const { properties } = credentialsSchema(row);
+    const { properties } = serviceFields.credentials(row);
     for (const [name, schema] of Object.entries(properties))
       credentials[name] = row.credentialsIn === undefined ? schema : Type.Optional(schema);
   }
@@ -40,7 +40,7 @@ function operatorSchema(rows: readonly ServiceRow[]) {
         }),
       ),
       base_url: Type.Optional(
-        address(
+        serviceFields.address(
           'URL that replaces the public address of the service. It has to be public or listed in `security.trusted_hosts`.',
         ),
       ),

@@ -1,13 +1,13 @@
 /** Services of clouds and of providers of models. */
 import { Type } from '../../../core/pipeline/plugin.ts';
-import { address, type Finding, Redact, secret, type ServiceRow, setting, text } from './service.ts';
+import { type Finding, Redact, serviceFields, type ServiceRow } from './service.ts';
 import type { TProperties } from 'typebox';
 import { parseJson } from '../../../core/base/json.ts';
 import { Threshold } from '../checks/shared.ts';
 import { valueAt, type Values } from './template.ts';
 
 const azureCredentials = {
-  resourceName: Type.Optional(setting('Name of the resource: the first part of its host.')),
+  resourceName: Type.Optional(serviceFields.setting('Name of the resource: the first part of its host.')),
   azureAuthMode: Type.Optional(
     Type.Union([Type.Literal('apiKey'), Type.Literal('entra'), Type.Literal('managed')], {
       default: 'apiKey',
@@ -15,11 +15,11 @@ const azureCredentials = {
         'A key, a client of Microsoft Entra, or the identity of this machine, which only the operator can select.',
     }),
   ),
-  apiKey: Type.Optional(secret('Key of the resource.')),
-  tenantId: Type.Optional(setting('Tenant of the client.')),
-  clientId: Type.Optional(setting('Client, or which managed identity.')),
-  clientSecret: Type.Optional(secret('Secret of the client.')),
-  customHost: Type.Optional(address('URL that replaces the public host of the resource.')),
+  apiKey: Type.Optional(serviceFields.secret('Key of the resource.')),
+  tenantId: Type.Optional(serviceFields.setting('Tenant of the client.')),
+  clientId: Type.Optional(serviceFields.setting('Client, or which managed identity.')),
+  clientSecret: Type.Optional(serviceFields.secret('Secret of the client.')),
+  customHost: Type.Optional(serviceFields.address('URL that replaces the public host of the resource.')),
 };
 
 const azure = {
@@ -45,7 +45,7 @@ const azure = {
   asks: 'each',
 } satisfies Partial<ServiceRow>;
 
-const version = (usual: string) => text('Version of the interface.', { default: usual });
+const version = (usual: string) => serviceFields.text('Version of the interface.', { default: usual });
 const severities = ['Hate', 'SelfHarm', 'Sexual', 'Violence'] as const;
 const mistralCategories = [
   ...([
@@ -140,10 +140,10 @@ export const cloudServices: readonly ServiceRow[] = [
     phases: ['input', 'output'],
     credentialsIn: 'pii',
     parameters: {
-      domain: text('`phi` for health information alone.', { default: 'none' }),
-      modelVersion: text('Version of the model.', { default: 'latest' }),
+      domain: serviceFields.text('`phi` for health information alone.', { default: 'none' }),
+      modelVersion: serviceFields.text('Version of the model.', { default: 'latest' }),
       apiVersion: version('2024-11-01'),
-      language: text('Language of the texts.', { default: 'en' }),
+      language: serviceFields.text('Language of the texts.', { default: 'en' }),
       piiCategories: Type.Optional(
         Type.Array(Type.String({ maxLength: 100 }), {
           maxItems: 200,
@@ -187,11 +187,11 @@ export const cloudServices: readonly ServiceRow[] = [
           description: 'Keys, or a role that they assume.',
         }),
       ),
-      awsAccessKeyId: Type.Optional(setting('Id of the key.')),
-      awsSecretAccessKey: Type.Optional(secret('The key.')),
-      awsSessionToken: Type.Optional(secret('Session token of a temporary key.')),
-      awsRoleArn: Type.Optional(setting('Role that is assumed.')),
-      awsExternalId: Type.Optional(secret('External id of the role.')),
+      awsAccessKeyId: Type.Optional(serviceFields.setting('Id of the key.')),
+      awsSecretAccessKey: Type.Optional(serviceFields.secret('The key.')),
+      awsSessionToken: Type.Optional(serviceFields.secret('Session token of a temporary key.')),
+      awsRoleArn: Type.Optional(serviceFields.setting('Role that is assumed.')),
+      awsExternalId: Type.Optional(serviceFields.secret('External id of the role.')),
     },
     base: ['https://bedrock-runtime.{credentials.awsRegion}.amazonaws.com'],
     path: '/guardrail/{parameters.guardrailId}/version/{parameters.guardrailVersion}/apply',
@@ -251,9 +251,9 @@ export const cloudServices: readonly ServiceRow[] = [
         uniqueItems: true,
         description: 'Categories that fail the check.',
       }),
-      model: text('The model that moderates.', { default: 'mistral-moderation-latest' }),
+      model: serviceFields.text('The model that moderates.', { default: 'mistral-moderation-latest' }),
     },
-    credentials: { apiKey: secret('Key of Mistral.') },
+    credentials: { apiKey: serviceFields.secret('Key of Mistral.') },
     base: ['https://api.mistral.ai'],
     path: '/v1/moderations',
     headers: { authorization: 'Bearer {credentials.apiKey}' },
@@ -293,7 +293,7 @@ const acuvityParameters: TProperties = {
     ]),
   ),
   language: toggle('Look for a language.', false),
-  language_values: text('The language.', { default: 'english' }),
+  language_values: serviceFields.text('The language.', { default: 'english' }),
   pii: toggle('Look for personal data.'),
   pii_redact: toggle('Replace personal data, and pass.', false),
   pii_categories: names('Kinds of personal data: `email_address`, `ssn`. Default: none.', []),
@@ -354,7 +354,9 @@ export const acuvityServices: readonly ServiceRow[] = [
     description: 'Asks Acuvity for attacks, malicious content, personal data and secrets.',
     phases: ['input', 'output'],
     parameters: acuvityParameters,
-    credentials: { apiKey: secret('App token of Acuvity, which holds the address of your tenant.') },
+    credentials: {
+      apiKey: serviceFields.secret('App token of Acuvity, which holds the address of your tenant.'),
+    },
     base: [acuvityBase],
     path: '/_acuvity/scan',
     headers: { authorization: 'Bearer {credentials.apiKey}' },

@@ -1,11 +1,11 @@
 /** Services that judge content and style, and those that search. */
 import { isJsonObject, parseJson } from '../../../core/base/json.ts';
 import { type JsonObject, type JsonValue, Type } from '../../../core/pipeline/plugin.ts';
-import { address, Redact, secret, type ServiceRow, text } from './service.ts';
+import { Redact, serviceFields, type ServiceRow } from './service.ts';
 import { type Values, valueAt } from './template.ts';
 
 const patronus = {
-  credentials: { apiKey: secret('Key of Patronus.') },
+  credentials: { apiKey: serviceFields.secret('Key of Patronus.') },
   base: ['https://api.patronus.ai'],
   path: '/v1/evaluate',
   headers: { 'x-api-key': '{credentials.apiKey}' },
@@ -50,7 +50,7 @@ const Mode = Type.Optional(
 );
 
 const qualifire = {
-  credentials: { apiKey: secret('Key of Qualifire.') },
+  credentials: { apiKey: serviceFields.secret('Key of Qualifire.') },
   timeoutMs: 60_000,
   base: ['https://proxy.qualifire.ai'],
   path: '/api/evaluation/evaluate',
@@ -136,7 +136,7 @@ const listOf = (allowed: readonly string[], usual: readonly string[], descriptio
   );
 
 const search = (service: string) => ({
-  credentials: { apiKey: secret(`Key of ${service}.`) },
+  credentials: { apiKey: serviceFields.secret(`Key of ${service}.`) },
   timeoutMs: 10_000,
   needs: [{ at: 'results', is: 'list' as const }],
   fails: [],
@@ -146,8 +146,8 @@ const Domains = (which: string) =>
     Type.Array(Type.String({ maxLength: 255 }), { maxItems: 300, description: `Domains that are ${which}.` }),
   );
 const searchParameters = {
-  prefix: text('Text before the results.', { default: '\n<web_search_context>' }),
-  suffix: text('Text after the results.', { default: '\n</web_search_context>' }),
+  prefix: serviceFields.text('Text before the results.', { default: '\n<web_search_context>' }),
+  suffix: serviceFields.text('Text after the results.', { default: '\n</web_search_context>' }),
   numResults: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'Most results.' }),
   ),
@@ -164,8 +164,10 @@ export const qualityServices: readonly ServiceRow[] = [
       projectID: Type.String({ minLength: 1, maxLength: 255, description: 'The project.' }),
     },
     credentials: {
-      apiKey: secret('Key of Aporia.'),
-      apiEndpoint: Type.Optional(address('URL of the service.', { default: 'https://gr-prd.aporia.com' })),
+      apiKey: serviceFields.secret('Key of Aporia.'),
+      apiEndpoint: Type.Optional(
+        serviceFields.address('URL of the service.', { default: 'https://gr-prd.aporia.com' }),
+      ),
     },
     base: ['{credentials.apiEndpoint}'],
     path: '/{parameters.projectID}/validate',
@@ -236,8 +238,8 @@ export const qualityServices: readonly ServiceRow[] = [
     description: 'Asks an evaluator of Patronus with criteria of your own.',
     phases: ['output'],
     parameters: {
-      profile: text('`evaluator:criteria`, or the criteria of the judge alone.'),
-      criteria: text('Same value, under the name in older guardrails.'),
+      profile: serviceFields.text('`evaluator:criteria`, or the criteria of the judge alone.'),
+      criteria: serviceFields.text('Same value, under the name in older guardrails.'),
     },
     timeoutMs: 15_000,
     derives: profileOf,
@@ -391,7 +393,7 @@ export const qualityServices: readonly ServiceRow[] = [
         }),
       ),
     },
-    credentials: { apiKey: secret('Key of Walled AI.') },
+    credentials: { apiKey: serviceFields.secret('Key of Walled AI.') },
     base: ['https://services.walled.ai'],
     path: '/v1/walled-protect',
     headers: { 'x-api-key': '{credentials.apiKey}' },

@@ -1,7 +1,7 @@
 /** Services that look for attacks, secrets and personal data. */
 import { Type } from '../../../core/pipeline/plugin.ts';
 import { Threshold } from '../checks/shared.ts';
-import { address, Redact, secret, type ServiceRow, setting, text } from './service.ts';
+import { Redact, serviceFields, type ServiceRow } from './service.ts';
 import { type Values, valueAt } from './template.ts';
 
 /** A host name, with a port at most. */
@@ -17,7 +17,7 @@ const pangeaDetectors = [
 
 const pangea = {
   credentials: {
-    apiKey: secret('Token of Pangea.'),
+    apiKey: serviceFields.secret('Token of Pangea.'),
     domain: host('Domain of the region: `aws.us.pangea.cloud`.'),
   },
   headers: bearer,
@@ -34,7 +34,7 @@ const pillar = (side: 'prompt' | 'response', scanners: readonly string[]) =>
         description: 'Categories to look for.',
       }),
     },
-    credentials: { apiKey: secret('Key of Pillar Security.') },
+    credentials: { apiKey: serviceFields.secret('Key of Pillar Security.') },
     base: ['https://api.pillarseclabs.com/api/v1'],
     path: `/scan/${side}`,
     headers: bearer,
@@ -52,7 +52,7 @@ const promptSecurity = (side: 'prompt' | 'response') =>
   ({
     parameters: {},
     credentials: {
-      apiKey: secret('App id of Prompt Security.'),
+      apiKey: serviceFields.secret('App id of Prompt Security.'),
       apiDomain: host('Domain of your tenant.'),
     },
     base: ['https://{credentials.apiDomain}'],
@@ -78,7 +78,7 @@ export const securityServices: readonly ServiceRow[] = [
     phases: ['input', 'output'],
     parameters: {},
     credentials: {
-      apiKey: secret('API token of Akto.'),
+      apiKey: serviceFields.secret('API token of Akto.'),
       apiDomain: host('Domain of your guardrails service: `ACCOUNT-guardrails.akto.io`.'),
     },
     base: ['https://{credentials.apiDomain}'],
@@ -112,8 +112,8 @@ export const securityServices: readonly ServiceRow[] = [
     phases: ['input', 'output'],
     parameters: {},
     credentials: {
-      apiKey: secret('Token of CrowdStrike AIDR.'),
-      baseUrl: address('URL of the service in your region.'),
+      apiKey: serviceFields.secret('Token of CrowdStrike AIDR.'),
+      baseUrl: serviceFields.address('URL of the service in your region.'),
     },
     base: ['{credentials.baseUrl}'],
     path: '/v1/guard_chat_completions',
@@ -142,8 +142,10 @@ export const securityServices: readonly ServiceRow[] = [
       redact: Redact,
     },
     credentials: {
-      apiKey: secret('Token of F5 AI Guardrails.'),
-      calypsoUrl: Type.Optional(address('URL of your instance.', { default: 'https://us1.calypsoai.app' })),
+      apiKey: serviceFields.secret('Token of F5 AI Guardrails.'),
+      calypsoUrl: Type.Optional(
+        serviceFields.address('URL of your instance.', { default: 'https://us1.calypsoai.app' }),
+      ),
     },
     base: ['{credentials.calypsoUrl}'],
     path: '/backend/v1/scans',
@@ -163,8 +165,8 @@ export const securityServices: readonly ServiceRow[] = [
     phases: ['input', 'output'],
     parameters: {},
     credentials: {
-      apiKey: secret('Key of Javelin.'),
-      application: setting('Name of the application whose policy holds.'),
+      apiKey: serviceFields.secret('Key of Javelin.'),
+      application: serviceFields.setting('Name of the application whose policy holds.'),
       domain: Type.Optional(host('Domain of your instance.', { default: 'api-dev.javelin.live' })),
     },
     base: ['https://{credentials.domain}'],
@@ -183,7 +185,7 @@ export const securityServices: readonly ServiceRow[] = [
     description: 'Asks Lakera Guard, and replaces personal data if it found nothing else.',
     phases: ['input', 'output'],
     parameters: {
-      projectID: text('Project whose policy holds. Default: the policy of the account.'),
+      projectID: serviceFields.text('Project whose policy holds. Default: the policy of the account.'),
       endInclusive: Type.Optional(
         Type.Boolean({
           default: false,
@@ -193,8 +195,10 @@ export const securityServices: readonly ServiceRow[] = [
       ),
     },
     credentials: {
-      apiKey: secret('Key of Lakera.'),
-      apiBaseUrl: Type.Optional(address('URL of your instance.', { default: 'https://api.lakera.ai' })),
+      apiKey: serviceFields.secret('Key of Lakera.'),
+      apiBaseUrl: Type.Optional(
+        serviceFields.address('URL of your instance.', { default: 'https://api.lakera.ai' }),
+      ),
     },
     timeoutMs: 30_000,
     base: ['{credentials.apiBaseUrl}'],
@@ -232,10 +236,10 @@ export const securityServices: readonly ServiceRow[] = [
           description: 'Accepted in existing guardrails; the messages of the request are sent in any case.',
         }),
       ),
-      conversationId: text('Conversation that the messages belong to.'),
-      userId: text('User who sent them.'),
+      conversationId: serviceFields.text('Conversation that the messages belong to.'),
+      userId: serviceFields.text('User who sent them.'),
     },
-    credentials: { apiKey: secret('Key of Lasso.') },
+    credentials: { apiKey: serviceFields.secret('Key of Lasso.') },
     base: ['https://server.lasso.security'],
     path: '/gateway/v2/classify',
     headers: {
@@ -254,7 +258,7 @@ export const securityServices: readonly ServiceRow[] = [
     description: 'Asks the AI Guard of Pangea.',
     phases: ['input', 'output'],
     parameters: {
-      recipe: text('Recipe that is applied.'),
+      recipe: serviceFields.text('Recipe that is applied.'),
       debug: Type.Optional(Type.Boolean({ description: 'Ask for details.' })),
       overrides: Type.Optional(
         Type.Record(Type.String(), Type.Unknown(), {
@@ -301,13 +305,13 @@ export const securityServices: readonly ServiceRow[] = [
     description: 'Asks Palo Alto Networks Prisma AIRS.',
     phases: ['input', 'output'],
     parameters: {
-      profile_name: text('Name of the security profile.'),
-      profile_id: text('Its id, in place of the name.'),
-      ai_model: text('Model reported to the service. Default: that of the request.'),
-      app_user: text('User reported to the service.', { default: 'weir' }),
-      app_name: text('Application reported to the service.', { default: 'weir' }),
+      profile_name: serviceFields.text('Name of the security profile.'),
+      profile_id: serviceFields.text('Its id, in place of the name.'),
+      ai_model: serviceFields.text('Model reported to the service. Default: that of the request.'),
+      app_user: serviceFields.text('User reported to the service.', { default: 'weir' }),
+      app_name: serviceFields.text('Application reported to the service.', { default: 'weir' }),
     },
-    credentials: { AIRS_API_KEY: secret('Key of Prisma AIRS.') },
+    credentials: { AIRS_API_KEY: serviceFields.secret('Key of Prisma AIRS.') },
     base: ['https://service.api.aisecurity.paloaltonetworks.com'],
     path: '/v1/scan/sync/request',
     headers: { 'x-pan-token': '{credentials.AIRS_API_KEY}' },
@@ -365,7 +369,7 @@ export const securityServices: readonly ServiceRow[] = [
       toxicity_threshold: Threshold('Fail above this score of TOXIC.', 0.5),
       evasion_threshold: Threshold('Fail above this score of EVASION.', 0.5),
     },
-    credentials: { apiKey: secret('Key of SydeLabs.') },
+    credentials: { apiKey: serviceFields.secret('Key of SydeLabs.') },
     base: ['https://guard.sydelabs.ai'],
     path: '/api/v1/guard/generate-score',
     headers: { 'x-api-key': '{credentials.apiKey}' },
@@ -392,7 +396,7 @@ export const securityServices: readonly ServiceRow[] = [
       }),
     },
     credentials: {
-      zscalerApiKey: secret('DAS application key of Zscaler AI Guard.'),
+      zscalerApiKey: serviceFields.secret('DAS application key of Zscaler AI Guard.'),
       cloud: Type.Optional(
         host('Host of your tenant: `api.us1.zseclipse.net`.', { default: 'api.zseclipse.net' }),
       ),

@@ -128,20 +128,23 @@ const Reference = Type.Object(
 );
 
 /** A credential: the secret itself, or a reference to it. */
-export const secret = (description: string) =>
+const secret = (description: string) =>
   Type.Union([Type.String({ minLength: 1, maxLength: 8192 }), Reference], { description });
 
 /** A setting beside secrets that is not secret: a region, a domain. */
-export const setting = (description: string, more: { readonly default?: string } = {}) =>
+const setting = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ minLength: 1, maxLength: 2048, description, ...more });
 
 /** An address of another host. */
-export const address = (description: string, more: { readonly default?: string } = {}) =>
+const address = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ maxLength: 2048, pattern: '^[hH][tT][tT][pP][sS]?://[^\\s?#]+$', description, ...more });
 
 /** An optional parameter with text. */
-export const text = (description: string, more: { readonly default?: string } = {}) =>
+const text = (description: string, more: { readonly default?: string } = {}) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description, ...more }));
+
+/** Settings of a service. */
+export const serviceFields = { secret, setting, address, text, credentials: credentialsSchema };
 
 /** The parameter `redact`. */
 export const Redact = Type.Optional(
@@ -152,7 +155,7 @@ export const Redact = Type.Optional(
 );
 
 /** The schema of `credentials` of a row. */
-export function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TObject {
+function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TObject {
   const own = Type.Object({ ...credentials }, strict);
   return credentialsIn === undefined ? own : Type.Object({ [credentialsIn]: own }, strict);
 }

@@ -35,7 +35,7 @@ const names = Object.keys(granularities) as Granularity[];
 const fewPoints = 200;
 
 /** Query parameters for the points of a graph. */
-export const granularityQuery = {
+const granularityQuery = {
   granularity: Type.Optional(
     Type.Union(
       names.map((name) => Type.Literal(name)),
@@ -93,13 +93,16 @@ function zoneOf(name: string): string {
 }
 
 /** A whole number, present also without any event. */
-export const Count = (description: string) => Type.Integer({ description });
+const Count = (description: string) => Type.Integer({ description });
 /** A number, or null without data. */
-export const Figure = (description: string) => Type.Union([Type.Number(), Type.Null()], { description });
+const Figure = (description: string) => Type.Union([Type.Number(), Type.Null()], { description });
 /** An instant in UTC. */
-export const Timestamp = Type.String({
+const Timestamp = Type.String({
   description: 'Start of the point, ISO 8601; it may lie before the window.',
 });
+
+/** Members of the queries and replies of graphs. */
+export const graphSchemas = { Count, Figure, Timestamp, granularity: granularityQuery };
 
 /** `value` divided by `count`, without floating-point noise; null when `count` is 0 or `value` is null. */
 export function per(value: number | null, count: number): number | null {

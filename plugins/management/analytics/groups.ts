@@ -14,8 +14,8 @@ import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-
 import { analyticsQuestion } from '../shared/data-visibility.ts';
 import { filterQuery } from '../shared/request-filter.ts';
 import { nearest, strict } from '../shared/fields.ts';
-import { Count, dollars, Figure } from './graph.ts';
-import { isoTime, listReply } from '../shared/replies.ts';
+import { dollars, graphSchemas } from './graph.ts';
+import { isoTime, listReplies } from '../shared/replies.ts';
 
 const defaultPageSize = 50;
 
@@ -124,11 +124,11 @@ type Call = Pick<RouteInput<unknown, Static<typeof NamedQuery>, unknown>, 'query
 /** Columns of a group beside its requests. */
 const cells = {
   cost: Type.Number({ description: 'US dollars.' }),
-  avg_tokens: Figure('Tokens per request.'),
-  avg_weighted_feedback: Figure('Weighted average of the feedback of their traces.'),
-  requests_with_feedback: Count('Requests whose trace has feedback.'),
-  avg_latency: Figure('Milliseconds, on average.'),
-  p95_latency: Figure('Milliseconds of the 95th percentile.'),
+  avg_tokens: graphSchemas.Figure('Tokens per request.'),
+  avg_weighted_feedback: graphSchemas.Figure('Weighted average of the feedback of their traces.'),
+  requests_with_feedback: graphSchemas.Count('Requests whose trace has feedback.'),
+  avg_latency: graphSchemas.Figure('Milliseconds, on average.'),
+  p95_latency: graphSchemas.Figure('Milliseconds of the 95th percentile.'),
   success_rate: Type.Number({ description: 'From 0 to 1.' }),
   last_seen: Type.String({ description: 'Acceptance of the latest request, ISO 8601.' }),
   first_seen: Type.String({ description: 'Acceptance of the first request, ISO 8601.' }),
@@ -224,7 +224,9 @@ function plainRoute(group: NamedGroup) {
   const columns = Object.fromEntries(
     groupColumns.map((column) => [
       column,
-      Type.Optional(Object.hasOwn(cells, column) ? cells[column as Cell] : Figure('As it was asked for.')),
+      Type.Optional(
+        Object.hasOwn(cells, column) ? cells[column as Cell] : graphSchemas.Figure('As it was asked for.'),
+      ),
     ]),
   );
   return {
@@ -235,12 +237,12 @@ function plainRoute(group: NamedGroup) {
     audit: null,
     query: NamedQuery,
     reply: Type.Object({
-      ...listReply,
+      ...listReplies.of,
       data: Type.Array(
         Type.Object({
           object: Type.Literal('analytics-group'),
           [group.field]: Type.String({ description: group.about }),
-          requests: Count('Requests.'),
+          requests: graphSchemas.Count('Requests.'),
           ...columns,
         }),
       ),

@@ -3,20 +3,17 @@ import { defineRoute, type Scope, Type } from '../../../core/pipeline/plugin.ts'
 import { analyticsQuestion } from '../shared/data-visibility.ts';
 import {
   bucketsOf,
-  Count,
   dataPoints,
   dollars,
   feedbackOverTime,
-  Figure,
-  granularityQuery,
   type Graph,
+  graphSchemas,
   graphSource,
   overTime,
   per,
   percent,
   splitCounts,
   stacked,
-  Timestamp,
 } from './graph.ts';
 import { filterQuery } from '../shared/request-filter.ts';
 import { strict } from '../shared/fields.ts';
@@ -25,10 +22,10 @@ import type { Measure, Measures } from '../../../core/ports/analytics.ts';
 const Reply = Type.Object({
   object: Type.Literal('analytics-summary'),
   summary: Type.Object({
-    hits: Count('Requests that the cache answered.'),
-    avg_latency: Figure('Milliseconds of these, on average.'),
-    total_requests: Count('All requests.'),
-    cache_speedup: Figure(
+    hits: graphSchemas.Count('Requests that the cache answered.'),
+    avg_latency: graphSchemas.Figure('Milliseconds of these, on average.'),
+    total_requests: graphSchemas.Count('All requests.'),
+    cache_speedup: graphSchemas.Figure(
       'By how many percent faster they were than the other successful requests: 1900 when 20 times as fast.',
     ),
   }),
@@ -69,7 +66,7 @@ export function cacheSummaryRoute(scope: Scope): RouteDefinition {
   });
 }
 
-const Query = Type.Object({ ...filterQuery, ...granularityQuery }, strict);
+const Query = Type.Object({ ...filterQuery, ...graphSchemas.granularity }, strict);
 
 /** `GET /analytics/graphs/…`, each under its own path and under its alias. */
 export function graphRoutes(scope: Scope): readonly RouteDefinition[] {
@@ -119,14 +116,14 @@ const cacheHitRate: Graph = {
   alias: 'cache-hit-rate',
   title: 'Answers from the cache over time, and what they saved',
   summary: {
-    total: Count('Requests that the cache answered.'),
-    rate: Figure('Percent of the requests: 0 to 100.'),
+    total: graphSchemas.Count('Requests that the cache answered.'),
+    rate: graphSchemas.Figure('Percent of the requests: 0 to 100.'),
   },
   point: {
-    timestamp: Timestamp,
-    simple_hits: Count('Answered by an equal request.'),
-    semantic_hits: Count('Answered by a request of the same meaning.'),
-    rate: Figure('Percent of the requests: 0 to 100.'),
+    timestamp: graphSchemas.Timestamp,
+    simple_hits: graphSchemas.Count('Answered by an equal request.'),
+    semantic_hits: graphSchemas.Count('Answered by a request of the same meaning.'),
+    rate: graphSchemas.Figure('Percent of the requests: 0 to 100.'),
     cumulative_simple_cache_savings: Saved('US dollars that the former have saved since the window began.'),
     cumulative_semantic_cache_savings: Saved('US dollars that the latter have saved since the window began.'),
     cumulative_time_savings: Saved('Milliseconds that both have saved since the window began.'),
@@ -183,14 +180,17 @@ const feedbackGraphs: readonly Graph[] = [
   {
     path: 'feedbacks',
     title: 'Feedback over time',
-    ...feedbackOverTime({ total: Count('Pieces of feedback.') }, ({ total }) => ({ total })),
+    ...feedbackOverTime({ total: graphSchemas.Count('Pieces of feedback.') }, ({ total }) => ({ total })),
   },
   {
     path: 'feedbacks/scores',
     alias: 'feedbacks/score',
     title: 'Values of the feedback of a period',
-    summary: { total: Count('Pieces of feedback.') },
-    point: { score: Count('Value, from -10 to 10.'), total: Count('Pieces of feedback with it.') },
+    summary: { total: graphSchemas.Count('Pieces of feedback.') },
+    point: {
+      score: graphSchemas.Count('Value, from -10 to 10.'),
+      total: graphSchemas.Count('Pieces of feedback with it.'),
+    },
     async read(source) {
       const { totals } = await source.feedback('score');
       return {
@@ -205,7 +205,7 @@ const feedbackGraphs: readonly Graph[] = [
     path: 'feedbacks/weighted',
     title: 'Average feedback over time, by its weights',
     ...feedbackOverTime(
-      { avg: Figure('Sum of value × weight over the sum of weights, from -10 to 10.') },
+      { avg: graphSchemas.Figure('Sum of value × weight over the sum of weights, from -10 to 10.') },
       ({ averageWeighted }) => ({ avg: averageWeighted }),
     ),
   },
@@ -218,8 +218,8 @@ const feedbackGraphs: readonly Graph[] = [
         description:
           'Model of the latest successful request of the trace, as named in the answer; empty if unknown.',
       }),
-      total: Count('Pieces of feedback.'),
-      avg_weighted_feedback: Figure('Sum of value × weight over the sum of weights.'),
+      total: graphSchemas.Count('Pieces of feedback.'),
+      avg_weighted_feedback: graphSchemas.Figure('Sum of value × weight over the sum of weights.'),
     },
     async read(source) {
       const { totals } = await source.feedback('model');
@@ -247,16 +247,16 @@ const graphs: readonly Graph[] = [
         ...(['avg_latency', 'p50_latency', 'p95_latency', 'p99_latency'] as const),
       ],
       {
-        requests: Count('Requests.'),
-        errors: Count('Status 400 and above, or broken off.'),
-        tokens: Count('Tokens of prompts and answers.'),
+        requests: graphSchemas.Count('Requests.'),
+        errors: graphSchemas.Count('Status 400 and above, or broken off.'),
+        tokens: graphSchemas.Count('Tokens of prompts and answers.'),
         cost: Type.Number({ description: 'US dollars.' }),
-        cache_hits: Count('Requests that the cache answered.'),
-        cache_hit_rate: Figure('Percent of the requests: 0 to 100.'),
-        avg_latency: Figure('Milliseconds until the last byte, on average.'),
-        p50_latency: Figure('Half of the requests took at most so many milliseconds.'),
-        p95_latency: Figure('95 % of them did; within 1 % of their order, like the others.'),
-        p99_latency: Figure('99 % of them did.'),
+        cache_hits: graphSchemas.Count('Requests that the cache answered.'),
+        cache_hit_rate: graphSchemas.Figure('Percent of the requests: 0 to 100.'),
+        avg_latency: graphSchemas.Figure('Milliseconds until the last byte, on average.'),
+        p50_latency: graphSchemas.Figure('Half of the requests took at most so many milliseconds.'),
+        p95_latency: graphSchemas.Figure('95 % of them did; within 1 % of their order, like the others.'),
+        p99_latency: graphSchemas.Figure('99 % of them did.'),
       },
       (of) => ({
         requests: counted(of, 'requests'),
@@ -275,14 +275,19 @@ const graphs: readonly Graph[] = [
   {
     path: 'requests',
     title: 'Requests over time',
-    ...overTime(['requests'], { total: Count('Requests.') }, (of) => ({ total: counted(of, 'requests') })),
+    ...overTime(['requests'], { total: graphSchemas.Count('Requests.') }, (of) => ({
+      total: counted(of, 'requests'),
+    })),
   },
   {
     path: 'cost',
     title: 'Cost over time',
     ...overTime(
       ['cost', 'requests'],
-      { total: Type.Number({ description: 'US dollars.' }), avg: Figure('US dollars per request.') },
+      {
+        total: Type.Number({ description: 'US dollars.' }),
+        avg: graphSchemas.Figure('US dollars per request.'),
+      },
       (of) => {
         const total = dollars(of.cost);
         return { total, avg: per(total, counted(of, 'requests')) };
@@ -295,11 +300,11 @@ const graphs: readonly Graph[] = [
     ...overTime(
       ['avg_latency', 'p50_latency', 'p90_latency', 'p95_latency', 'p99_latency'],
       {
-        avg: Figure('Milliseconds until the last byte, on average.'),
-        p50: Figure('Half of the requests took at most so many milliseconds.'),
-        p90: Figure('90 % of them did; within 1 % of their order, like the others.'),
-        p95: Figure('95 % of them did.'),
-        p99: Figure('99 % of them did.'),
+        avg: graphSchemas.Figure('Milliseconds until the last byte, on average.'),
+        p50: graphSchemas.Figure('Half of the requests took at most so many milliseconds.'),
+        p90: graphSchemas.Figure('90 % of them did; within 1 % of their order, like the others.'),
+        p95: graphSchemas.Figure('95 % of them did.'),
+        p99: graphSchemas.Figure('99 % of them did.'),
       },
       (of) => ({
         avg: measured(of, 'avg_latency'),
@@ -315,7 +320,10 @@ const graphs: readonly Graph[] = [
     title: 'Tokens over time',
     ...overTime(
       ['total_tokens', 'requests'],
-      { total: Count('Tokens of prompts and answers.'), avg: Figure('Tokens per request.') },
+      {
+        total: graphSchemas.Count('Tokens of prompts and answers.'),
+        avg: graphSchemas.Figure('Tokens per request.'),
+      },
       (of) => ({
         total: counted(of, 'total_tokens'),
         avg: per(counted(of, 'total_tokens'), counted(of, 'requests')),
@@ -325,7 +333,7 @@ const graphs: readonly Graph[] = [
   {
     path: 'users',
     title: 'Different users over time',
-    ...overTime(['users'], { total: Count('Different users, within 2 %.') }, (of) => ({
+    ...overTime(['users'], { total: graphSchemas.Count('Different users, within 2 %.') }, (of) => ({
       total: counted(of, 'users'),
     })),
   },
@@ -336,9 +344,9 @@ const graphs: readonly Graph[] = [
     ...overTime(
       ['requests', 'users'],
       {
-        total: Count('Requests, including those without a user.'),
-        unique: Count('Different users, within 2 %.'),
-        avg: Figure('The one over the other.'),
+        total: graphSchemas.Count('Requests, including those without a user.'),
+        unique: graphSchemas.Count('Different users, within 2 %.'),
+        avg: graphSchemas.Figure('The one over the other.'),
       },
       (of) => ({
         total: counted(of, 'requests'),
@@ -350,7 +358,7 @@ const graphs: readonly Graph[] = [
   {
     path: 'errors',
     title: 'Failed requests over time',
-    ...overTime(['errors'], { total: Count('Status 400 and above, or broken off.') }, (of) => ({
+    ...overTime(['errors'], { total: graphSchemas.Count('Status 400 and above, or broken off.') }, (of) => ({
       total: counted(of, 'errors'),
     })),
   },
@@ -358,21 +366,25 @@ const graphs: readonly Graph[] = [
     path: 'errors/rate',
     alias: 'errors-rate',
     title: 'Share of failed requests over time',
-    ...overTime(['errors', 'requests'], { rate: Figure('Percent of the requests: 0 to 100.') }, (of) => ({
-      rate: percent(counted(of, 'errors'), counted(of, 'requests')),
-    })),
+    ...overTime(
+      ['errors', 'requests'],
+      { rate: graphSchemas.Figure('Percent of the requests: 0 to 100.') },
+      (of) => ({
+        rate: percent(counted(of, 'errors'), counted(of, 'requests')),
+      }),
+    ),
   },
   {
     path: 'errors/stacks',
     alias: 'errors-stack',
     title: 'Failed requests over time, by status code',
     ...stacked('errors', 'status_code', [], {
-      summary: { total: Count('Failed requests.') },
+      summary: { total: graphSchemas.Count('Failed requests.') },
       point: {
         stats: Type.Array(
           Type.Object({
-            response_status_code: Count('Status code.'),
-            count: Count('Failed requests with it.'),
+            response_status_code: graphSchemas.Count('Status code.'),
+            count: graphSchemas.Count('Failed requests with it.'),
           }),
         ),
       },
@@ -386,8 +398,14 @@ const graphs: readonly Graph[] = [
     path: 'errors/status-codes',
     alias: 'errors-status-code',
     title: 'Status codes of the failed requests of a period',
-    summary: { total_errors: Count('Failed requests.'), unique_error_codes: Count('Different codes.') },
-    point: { status_code: Count('Status code.'), count: Count('Failed requests with it.') },
+    summary: {
+      total_errors: graphSchemas.Count('Failed requests.'),
+      unique_error_codes: graphSchemas.Count('Different codes.'),
+    },
+    point: {
+      status_code: graphSchemas.Count('Status code.'),
+      count: graphSchemas.Count('Failed requests with it.'),
+    },
     async read(source) {
       const counts = splitCounts('errors', (await source.series(['errors'], 'status_code')).totals);
       const total = counts.reduce((sum, { count }) => sum + count, 0);
@@ -405,17 +423,17 @@ const graphs: readonly Graph[] = [
     title: 'Requests that another attempt or another target rescued, over time',
     ...stacked('rescued_by_retry', 'retries', ['rescued_by_fallback'], {
       summary: {
-        retry: Count('Requests that another attempt rescued.'),
-        fallback: Count('Requests that another target than the first rescued.'),
+        retry: graphSchemas.Count('Requests that another attempt rescued.'),
+        fallback: graphSchemas.Count('Requests that another target than the first rescued.'),
       },
       point: {
         retry: Type.Array(
           Type.Object({
-            retry_success_count: Count('Further attempts that were needed.'),
-            count: Count('Requests that they rescued.'),
+            retry_success_count: graphSchemas.Count('Further attempts that were needed.'),
+            count: graphSchemas.Count('Requests that they rescued.'),
           }),
         ),
-        fallback: Count('Requests that another target than the first rescued.'),
+        fallback: graphSchemas.Count('Requests that another target than the first rescued.'),
       },
       total: (of, retry) => ({ retry, fallback: counted(of, 'rescued_by_fallback') }),
       at: (of, counts) => ({
@@ -429,7 +447,7 @@ const graphs: readonly Graph[] = [
     path: 'cache/latency',
     alias: 'cache-latency',
     title: 'Latency of answers from the cache over time',
-    ...overTime(['avg_hit_latency'], { avg: Figure('Milliseconds, on average.') }, (of) => ({
+    ...overTime(['avg_hit_latency'], { avg: graphSchemas.Figure('Milliseconds, on average.') }, (of) => ({
       avg: measured(of, 'avg_hit_latency'),
     })),
   },

@@ -10,11 +10,14 @@ import type {
 } from '../../../core/ports/resources.ts';
 import { refusedBody } from '../shared/fields.ts';
 import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts';
-import { namedUsers, requireGrant } from '../users/record.ts';
+import { requireGrant, userRecords } from '../users/record.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { InviteRecord, UserRecord } from '../../../core/ports/people.ts';
 import { sha256 } from '../../../core/base/bytes.ts';
 import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
+
+/** Makes keys and their secrets. */
+export const newKeys = { ofUser: newUserKey, ofPeople: keysOfPeople, secret: newSecret };
 
 const dayMs = 86_400_000;
 type Reader = Pick<ResourcesReader, 'apiKeys' | 'members' | 'users'>;
@@ -24,7 +27,7 @@ type Reader = Pick<ResourcesReader, 'apiKeys' | 'members' | 'users'>;
  * `invalid_request` for a user who is neither a member of the workspace nor a manager of the organisation,
  * `scope_missing` for another user whose role is above the caller's.
  */
-export async function ownerOfKey(
+async function ownerOfKey(
   reader: Reader,
   actor: Actor,
   workspaceId: string,
@@ -33,7 +36,7 @@ export async function ownerOfKey(
   const { organisationId, userId } = actor.key;
   const wanted = named ?? userId;
   if (wanted === '') return '';
-  const [user] = await namedUsers(reader, organisationId, [{ path: '/user_id', idOrEmail: wanted }]);
+  const [user] = await userRecords.named(reader, organisationId, [{ path: '/user_id', idOrEmail: wanted }]);
   if (user === undefined) return '';
   const isManaging = user.role !== 'member';
   if (!isManaging && (await reader.members.find(organisationId, workspaceId, user.id)) === undefined) {
@@ -48,7 +51,7 @@ export async function ownerOfKey(
 type Place = Pick<ApiKeyRecord, 'organisationId'> & { readonly workspaceId: string };
 
 /** Number of user keys of a workspace that are not expired at `now` (milliseconds since the epoch). */
-export async function keysOfPeople(
+async function keysOfPeople(
   { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
   { organisationId, workspaceId }: Place,
   now: number,
@@ -58,7 +61,7 @@ export async function keysOfPeople(
 }
 
 /** Throws `resource_conflict` when the workspace has as many user keys as its settings allow. */
-export async function requireRoom(
+async function requireRoom(
   { apiKeys }: Reader,
   { organisationId, workspaceId }: Place,
   { maxPerWorkspace }: UserKeyRules,
@@ -77,7 +80,7 @@ export async function requireRoom(
  * Expiry of a user key. `wanted` is the requested expiry: null for never, undefined when the request names none. Throws
  * `invalid_request`, naming the latest moment, when it is later than the settings allow.
  */
-export function endOfKey(
+function endOfKey(
   wanted: number | null | undefined,
   { defaultDays, maxDays }: UserKeyRules,
   createdAt: number,
@@ -90,7 +93,7 @@ export function endOfKey(
 }
 
 /** The same for a key that is new. */
-export function firstRotationOf({ rotationDays }: UserKeyRules, now: number): KeyRotation | undefined {
+function firstRotationOf({ rotationDays }: UserKeyRules, now: number): KeyRotation | undefined {
   return rotationDays === undefined ? undefined : dailyRotation(rotationDays, now);
 }
 
@@ -104,19 +107,29 @@ const resources: Readonly<Record<ApiKeyType, string>> = {
 };
 
 /** All types of keys. */
-export const apiKeyTypes: readonly ApiKeyType[] = [
-  'organisation-service',
-  'workspace-service',
-  'workspace-user',
-];
+const apiKeyTypes: readonly ApiKeyType[] = ['organisation-service', 'workspace-service', 'workspace-user'];
+
+/** Says what a caller may do with a key. */
+export const keyAccess = {
+  types: apiKeyTypes,
+  ownerOf: ownerOfKey,
+  requireRoom,
+  endOf: endOfKey,
+  firstRotationOf,
+  scope: keyScope,
+  scopes: keyScopes,
+  requireManager,
+  visibleKeys,
+  visibleKey,
+};
 
 /** Scope for an action on keys of a type. */
-export function keyScope(type: ApiKeyType, action: ApiKeyAction): string {
+function keyScope(type: ApiKeyType, action: ApiKeyAction): string {
   return `${resources[type]}.${action}`;
 }
 
 /** Scopes for an action on keys; the caller needs one of them. */
-export function keyScopes(action: ApiKeyAction): readonly string[] {
+function keyScopes(action: ApiKeyAction): readonly string[] {
   return apiKeyTypes.map((type) => keyScope(type, action));
 }
 
@@ -124,7 +137,7 @@ export function keyScopes(action: ApiKeyAction): readonly string[] {
 export type Actor = Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'role'>;
 
 /** Throws `scope_missing` when the actor's role does not manage keys of this type. */
-export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): void {
+function requireManager({ key: actor, role }: Actor, type: ApiKeyType): void {
   if (managesKeys(role, type)) return;
   const who =
     type === 'organisation-service'
@@ -134,14 +147,14 @@ export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): v
 }
 
 /** Filter for the keys that the actor sees: those in reach of its key; as a member, only its own ones. */
-export function visibleKeys({ key, role }: Actor): Pick<ApiKeyFilter, 'workspaceId' | 'userId' | 'ids'> {
+function visibleKeys({ key, role }: Actor): Pick<ApiKeyFilter, 'workspaceId' | 'userId' | 'ids'> {
   const { workspaceId } = reachOf(key);
   if (role !== 'member') return { workspaceId };
   return key.userId === '' ? { workspaceId, ids: [key.id] } : { workspaceId, userId: key.userId };
 }
 
 /** The key with this id. Throws `resource_not_found` when the actor does not see it, `scope_missing` without the scope. */
-export async function visibleKey(
+async function visibleKey(
   { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
   actor: Actor,
   id: string,
@@ -178,7 +191,7 @@ interface PromisedKey {
 }
 
 /** User key for an accepted invite, in one of its workspaces. Its expiry is the default of that workspace. */
-export function newUserKey({ invite, user, workspaceId, secret, rules, now }: PromisedKey): ApiKeyRecord {
+function newUserKey({ invite, user, workspaceId, secret, rules, now }: PromisedKey): ApiKeyRecord {
   return {
     id: randomUUID(),
     organisationId: invite.organisationId,
@@ -215,7 +228,7 @@ export interface NewSecret {
 }
 
 /** A new secret: the prefix of service keys and 240 random bits. */
-export function newSecret(keyPrefix: string): NewSecret {
+function newSecret(keyPrefix: string): NewSecret {
   const random = randomBytes(30).toString('base64url');
   const text = keyPrefix + random;
   return {

@@ -8,17 +8,7 @@ import {
   showRotation,
 } from '../../../core/organisation/key-rotation.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
-import {
-  isExhausted,
-  readRateLimits,
-  readUsageLimit,
-  ResetTimes,
-  ResetUsage,
-  resetUsed,
-  showResetTimes,
-  showUsedLimit,
-  UsageLimitSchema,
-} from '../shared/limits.ts';
+import { limitFields, limitSchemas } from '../shared/limits.ts';
 import {
   AllowedModelNames,
   Description,
@@ -32,21 +22,24 @@ import {
   strict,
 } from '../shared/fields.ts';
 import type { DefaultNames } from '../configs/uses.ts';
-import { readDefaults, shownModels } from '../workspaces/defaults.ts';
+import { workspaceDefaults } from '../workspaces/defaults.ts';
 import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
+/** Changes and shows the record of a key. */
+export const keyRecord = { changed: changedKey, resetUsage: resetKeyUsage, show: showApiKey };
+
 /** Example of a secret, for the reference. */
-export const secretExample = 'wk_the-new-secret-of-forty-random-characters';
+const secretExample = 'wk_the-new-secret-of-forty-random-characters';
 
 /** Scopes that keys of each type can hold. */
-export const scopesExample: Readonly<Record<ApiKeyType, readonly string[]>> = {
+const scopesExample: Readonly<Record<ApiKeyType, readonly string[]>> = {
   'organisation-service': ['workspaces.list', 'audit_logs.list'],
   'workspace-service': ['completions.write', 'logs.view'],
   'workspace-user': ['completions.write', 'logs.view'],
 };
 
 /** Example of a key, for the reference. */
-export const apiKeyExample: Static<typeof ApiKeyReply> = {
+const apiKeyExample: Static<typeof ApiKeyReply> = {
   id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
   key: 'wk_Qz…7f',
   name: 'batch',
@@ -93,6 +86,9 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   object: 'api-key',
 };
 
+/** Examples, for the reference. */
+export const keyExamples = { secret: secretExample, scopes: scopesExample, key: apiKeyExample };
+
 const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
   minItems: 1,
   maxItems: 300,
@@ -102,7 +98,7 @@ const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
 const fields = {
   description: Type.Optional(orNull(Description)),
   rate_limits: Type.Optional(orNull(RateLimits)),
-  usage_limits: Type.Optional(orNull(UsageLimitSchema)),
+  usage_limits: Type.Optional(orNull(limitSchemas.UsageLimit)),
   defaults: Type.Optional(
     Type.Object(
       {
@@ -147,14 +143,14 @@ const ofPath = (type: string, subType: string) => ({
 const made = { name: KeyName, scopes: Scopes, organisation_id: OrganisationId, ...fields };
 
 /** Body that creates a key of the organisation. */
-export const CreateOrganisationKey = Type.Object({ ...made, ...ofPath('organisation', 'service') }, strict);
+const CreateOrganisationKey = Type.Object({ ...made, ...ofPath('organisation', 'service') }, strict);
 /** Body that creates a service key of a workspace. */
-export const CreateServiceKey = Type.Object(
+const CreateServiceKey = Type.Object(
   { ...made, ...ofPath('workspace', 'service'), workspace_id: WorkspaceId },
   strict,
 );
 /** Body that creates a user key. */
-export const CreateUserKey = Type.Object(
+const CreateUserKey = Type.Object(
   {
     ...made,
     ...ofPath('workspace', 'user'),
@@ -169,13 +165,13 @@ export const CreateUserKey = Type.Object(
 );
 
 /** Body that changes a key; absent members stay unchanged. */
-export const UpdateKey = Type.Object(
+const UpdateKey = Type.Object(
   {
     id: Type.Optional(Name('As in the path: some clients say it here as well.')),
     name: Type.Optional(KeyName),
     scopes: Type.Optional(Scopes),
     ...fields,
-    reset_usage: ResetUsage,
+    reset_usage: limitSchemas.ResetUsage,
   },
   strict,
 );
@@ -196,7 +192,7 @@ export type KeyContent = Pick<
 type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
 
 /** The key after the change by the body. Throws `invalid_request`, with the place, for an invalid value. */
-export function changedKey(
+function changedKey(
   body: Body,
   before: KeyContent,
   scope: Pick<Scope, 'clock'> & { readonly router: DefaultNames },
@@ -205,13 +201,13 @@ export function changedKey(
   return {
     name: body.name ?? before.name,
     description: body.description === undefined ? before.description : (body.description ?? ''),
-    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
+    rateLimits: rates === undefined ? before.rateLimits : limitFields.readRates(rates ?? []),
     usageLimits:
       usage === undefined
         ? before.usageLimits
         : usage === null
           ? undefined
-          : readUsageLimit(usage, '/usage_limits'),
+          : limitFields.readUsage(usage, '/usage_limits'),
     defaults: body.defaults === undefined ? before.defaults : readKeyDefaults(body.defaults, scope.router),
     alertEmails: emails === undefined ? before.alertEmails : (emails ?? []),
     expiresAt: readExpiry(body.expires_at, before.expiresAt, scope.clock.now()),
@@ -238,7 +234,7 @@ function readRotation(
 function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: DefaultNames): ApiKeyDefaults {
   const { allow_config_override: override, log_bodies: logBodies } = defaults;
   return {
-    ...readDefaults(defaults, router),
+    ...workspaceDefaults.read(defaults, router),
     ...(override !== undefined && { allowConfigOverride: override }),
     ...(typeof logBodies === 'boolean' && { logBodies }),
   };
@@ -257,7 +253,7 @@ function readExpiry(
 }
 
 /** A key as the API shows it: never its secret. */
-export const ApiKeyReply = Type.Object({
+const ApiKeyReply = Type.Object({
   id: Type.String(),
   key: Type.String({ description: 'Masked secret; the full secret is shown only once, at creation.' }),
   name: Type.String(),
@@ -275,7 +271,7 @@ export const ApiKeyReply = Type.Object({
   last_updated_at: Type.String(),
   creation_mode: Type.Union([Type.Literal('ui'), Type.Literal('api'), Type.Literal('auto')]),
   rate_limits: RateLimits,
-  usage_limits: orNull(UsageLimitSchema),
+  usage_limits: orNull(limitSchemas.UsageLimit),
   current_usage: orNull(
     Type.Number({
       description:
@@ -297,7 +293,7 @@ export const ApiKeyReply = Type.Object({
   }),
   alert_emails: Type.Array(Type.String()),
   expires_at: orNull(Type.String()),
-  ...ResetTimes,
+  ...limitSchemas.ResetTimes,
   key_transition_expires_at: orNull(
     Type.String({
       description:
@@ -309,30 +305,37 @@ export const ApiKeyReply = Type.Object({
   object: Type.Literal('api-key'),
 });
 
+/** Bodies and replies of keys. */
+export const keySchemas = {
+  CreateOrganisation: CreateOrganisationKey,
+  CreateService: CreateServiceKey,
+  CreateUser: CreateUserKey,
+  Update: UpdateKey,
+  Reply: ApiKeyReply,
+};
+
 /** Budget of a key's usage limit. */
 function budgetOf({ id, organisationId, createdAt }: ApiKeyRecord) {
   return { prefix: keyBudgetKey(organisationId, id), organisationId, createdAt };
 }
 
 /** Resets the usage counted against a key's usage limit. */
-export async function resetKeyUsage(
-  record: ApiKeyRecord,
-  { budgets }: Pick<Scope, 'budgets'>,
-): Promise<void> {
+async function resetKeyUsage(record: ApiKeyRecord, { budgets }: Pick<Scope, 'budgets'>): Promise<void> {
   const { usageLimits } = record;
-  if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
+  if (usageLimits !== undefined) await limitFields.resetUsed([usageLimits], budgetOf(record), budgets);
 }
 
 /** Converts a stored key to the API's shape, with its current usage. */
-export function showApiKey(
+function showApiKey(
   record: ApiKeyRecord,
   { clock, budgets }: Pick<Scope, 'clock' | 'budgets'>,
 ): Static<typeof ApiKeyReply> {
   const { expiresAt, usageLimits, defaults } = record;
   const now = clock.now();
-  const limit = usageLimits && showUsedLimit(usageLimits, budgetOf(record), budgets);
+  const limit = usageLimits && limitFields.showUsed(usageLimits, budgetOf(record), budgets);
   const isExpired = expiresAt !== undefined && expiresAt <= now;
-  const isUsedUp = usageLimits !== undefined && isExhausted(usageLimits, budgetOf(record), budgets);
+  const isUsedUp =
+    usageLimits !== undefined && limitFields.isExhausted(usageLimits, budgetOf(record), budgets);
   return {
     id: record.id,
     key: record.masked,
@@ -348,13 +351,16 @@ export function showApiKey(
     creation_mode: record.creationMode,
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     usage_limits: limit ?? null,
-    ...showResetTimes(usageLimits === undefined ? [] : [usageLimits], budgetOf(record), { budgets, clock }),
+    ...limitFields.showResetTimes(usageLimits === undefined ? [] : [usageLimits], budgetOf(record), {
+      budgets,
+      clock,
+    }),
     current_usage: limit?.current_usage ?? null,
     scopes: [...record.scopes],
     defaults: {
       metadata: { ...defaults.metadata },
       config_id: defaults.configId ?? null,
-      allowed_models: shownModels(defaults),
+      allowed_models: workspaceDefaults.shownModels(defaults),
       allow_config_override: defaults.allowConfigOverride ?? true,
       log_bodies: defaults.logBodies ?? null,
     },

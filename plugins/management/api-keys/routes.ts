@@ -14,38 +14,12 @@ import type {
   ResourcesReader,
   ResourcesWriter,
 } from '../../../core/ports/resources.ts';
-import {
-  type Actor,
-  apiKeyTypes,
-  endOfKey,
-  firstRotationOf,
-  keyScope,
-  keyScopes,
-  newSecret,
-  ownerOfKey,
-  requireManager,
-  requireRoom,
-  visibleKey,
-  visibleKeys,
-} from './access.ts';
-import {
-  apiKeyExample,
-  ApiKeyReply,
-  changedKey,
-  CreateOrganisationKey,
-  CreateServiceKey,
-  CreateUserKey,
-  type KeyContent,
-  resetKeyUsage,
-  scopesExample,
-  secretExample,
-  showApiKey,
-  UpdateKey,
-} from './record.ts';
-import { namesIn } from '../configs/uses.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { type Actor, keyAccess, newKeys } from './access.ts';
+import { type KeyContent, keyExamples, keyRecord, keySchemas } from './record.ts';
+import { configUses } from '../configs/uses.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { settingsInForce } from '../settings/routes.ts';
-import { staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { Identifier, refusedBody, shownMistakes, strict } from '../shared/fields.ts';
 import { requireGrant, requireSamePath } from '../users/record.ts';
 import { randomUUID } from 'node:crypto';
@@ -76,7 +50,7 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
     path: '/api-keys/{id}/rotate',
     summary:
       'Rotates the secret of a key, also if a rotation by policy is due; the previous secret stays valid for a limited time',
-    scope: keyScopes('rotate'),
+    scope: keyAccess.scopes('rotate'),
     audit: 'rotate',
     params: Type.Object({ id: Identifier }),
     body: Body,
@@ -90,16 +64,16 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
     examples: {
       request: { key_transition_period_ms: 3_600_000 },
       response: {
-        id: apiKeyExample.id,
-        key: secretExample,
+        id: keyExamples.key.id,
+        key: keyExamples.secret,
         key_transition_expires_at: '2026-11-21T10:00:00.000Z',
       },
     },
     async handle({ params, body, key, role, write, requireVersion }) {
       const now = clock.now();
-      const secret = newSecret(keyPrefix);
+      const secret = newKeys.secret(keyPrefix);
       const until = await write(async (writer) => {
-        const before = await visibleKey(writer, { key, role }, params.id, 'rotate');
+        const before = await keyAccess.visibleKey(writer, { key, role }, params.id, 'rotate');
         requireVersion(before.version);
         // The caller receives the new secret, and with it the key's scopes.
         readScopes(key, before.type, before.scopes);
@@ -131,7 +105,7 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
           updatedAt: now,
           version: before.version + 1,
         });
-        if (!isReplaced) throw staleVersion();
+        if (!isReplaced) throw storedRecords.stale();
         return { id: before.id, workspaceId: before.workspaceId, result: until };
       });
       return { id: params.id, key: secret.text, key_transition_expires_at: new Date(until).toISOString() };
@@ -140,9 +114,13 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
 }
 
 const kinds = [
-  { type: 'organisation-service', path: '/api-keys/organisation/service', body: CreateOrganisationKey },
-  { type: 'workspace-service', path: '/api-keys/workspace/service', body: CreateServiceKey },
-  { type: 'workspace-user', path: '/api-keys/workspace/user', body: CreateUserKey },
+  {
+    type: 'organisation-service',
+    path: '/api-keys/organisation/service',
+    body: keySchemas.CreateOrganisation,
+  },
+  { type: 'workspace-service', path: '/api-keys/workspace/service', body: keySchemas.CreateService },
+  { type: 'workspace-user', path: '/api-keys/workspace/user', body: keySchemas.CreateUser },
 ] as const;
 
 const Reply = Type.Object({
@@ -169,23 +147,23 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
       method: 'POST',
       path,
       summary: `Creates a key of the type ${type}; only this answer contains its secret`,
-      scope: keyScope(type, 'create'),
+      scope: keyAccess.scope(type, 'create'),
       audit: 'create',
       body: schema,
       reply: Reply,
       examples: {
         request: {
           name: 'batch',
-          scopes: scopesExample[type],
+          scopes: keyExamples.scopes[type],
           expires_at: '2030-01-01T00:00:00Z',
           ...(type !== 'organisation-service' && { workspace_id: 'ws-laboratory-abcdef' }),
         },
-        response: { id: apiKeyExample.id, key: secretExample, object: 'api-key' },
+        response: { id: keyExamples.key.id, key: keyExamples.secret, object: 'api-key' },
       },
       async handle({ body, key, role, write }) {
-        requireManager({ key, role }, type);
+        keyAccess.requireManager({ key, role }, type);
         requireOrganisation(key, body.organisation_id);
-        const secret = newSecret(scope.keyPrefix);
+        const secret = newKeys.secret(scope.keyPrefix);
         const now = scope.clock.now();
         const { organisationId } = key;
         const record: Omit<ApiKeyRecord, 'workspaceId' | keyof KeyContent> = {
@@ -205,8 +183,12 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
         await write(async (writer) => {
           const named = 'workspace_id' in body ? body.workspace_id : undefined;
           const workspaceId = await workspaceFor(writer, key, type, named);
-          const router = namesIn(scope.router, { organisationId, workspaceId: workspaceId ?? '' });
-          const content = changedKey(body, { ...empty, name: body.name }, { clock: scope.clock, router });
+          const router = configUses.namesIn(scope.router, { organisationId, workspaceId: workspaceId ?? '' });
+          const content = keyRecord.changed(
+            body,
+            { ...empty, name: body.name },
+            { clock: scope.clock, router },
+          );
           const placed = { ...record, ...content, workspaceId };
           const made =
             type === 'workspace-user' ? await withUserAndExpiry(writer, { key, role }, placed, body) : placed;
@@ -226,19 +208,19 @@ async function withUserAndExpiry(
   writer: ResourcesWriter,
   actor: Actor,
   record: ApiKeyRecord,
-  body: Pick<Static<typeof CreateUserKey>, 'user_id' | 'expires_at' | 'rotation_policy'>,
+  body: Pick<Static<typeof keySchemas.CreateUser>, 'user_id' | 'expires_at' | 'rotation_policy'>,
 ): Promise<ApiKeyRecord> {
   const { organisationId, workspaceId = '', createdAt, expiresAt, rotation } = record;
   const { user_api_keys: rules } = await settingsInForce(writer, organisationId, workspaceId);
-  const userId = await ownerOfKey(writer, actor, workspaceId, body.user_id);
-  await requireRoom(writer, { organisationId, workspaceId }, rules, createdAt);
+  const userId = await keyAccess.ownerOf(writer, actor, workspaceId, body.user_id);
+  await keyAccess.requireRoom(writer, { organisationId, workspaceId }, rules, createdAt);
   const wanted = body.expires_at === undefined ? undefined : (expiresAt ?? null);
-  const usual = firstRotationOf(rules, createdAt);
+  const usual = keyAccess.firstRotationOf(rules, createdAt);
   const wantedRotation = body.rotation_policy === undefined ? undefined : (rotation ?? null);
   return {
     ...record,
     userId,
-    expiresAt: endOfKey(wanted, rules, createdAt),
+    expiresAt: keyAccess.endOf(wanted, rules, createdAt),
     rotation: rotationOfKey(wantedRotation, usual, rules),
   };
 }
@@ -295,12 +277,12 @@ function listRoute(scope: Scope): RouteDefinition {
     method: 'GET',
     path: '/api-keys',
     summary: 'Keys that the caller may see, oldest first, with masked secrets',
-    scope: keyScopes('list'),
+    scope: keyAccess.scopes('list'),
     // Reads only.
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
+        ...paging.query,
         workspace_id: Type.Optional(Identifier),
         ids: Type.Optional(
           Type.String({
@@ -311,16 +293,16 @@ function listRoute(scope: Scope): RouteDefinition {
       },
       strict,
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(ApiKeyReply) }),
-    examples: { response: { object: 'list', total: 1, data: [apiKeyExample] } },
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(keySchemas.Reply) }),
+    examples: { response: { object: 'list', total: 1, data: [keyExamples.key] } },
     async handle({ query, key, role, read }) {
-      const page = pageOf(query);
-      const { workspaceId: reach, ...visible } = visibleKeys({ key, role });
+      const page = paging.of(query);
+      const { workspaceId: reach, ...visible } = keyAccess.visibleKeys({ key, role });
       const wanted = query.ids === undefined ? undefined : idsOf(query.ids);
-      const types = apiKeyTypes.filter((type) => hasScope(key, keyScope(type, 'list')));
+      const types = keyAccess.types.filter((type) => hasScope(key, keyAccess.scope(type, 'list')));
       const { total, data } = await read(async (reader) => {
         const named = query.workspace_id;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const workspaceId = named === undefined ? reach : (await places.visible(reader, key, named)).id;
         const filter: ApiKeyFilter = {
           types,
           ...visible,
@@ -329,7 +311,7 @@ function listRoute(scope: Scope): RouteDefinition {
         };
         return reader.apiKeys.list(key.organisationId, filter, page);
       });
-      return { object: 'list' as const, total, data: data.map((record) => showApiKey(record, scope)) };
+      return { object: 'list' as const, total, data: data.map((record) => keyRecord.show(record, scope)) };
     },
   });
 }
@@ -350,16 +332,16 @@ function getRoute(scope: Scope): RouteDefinition {
     method: 'GET',
     path: '/api-keys/{id}',
     summary: 'One key, with a masked secret',
-    scope: keyScopes('read'),
+    scope: keyAccess.scopes('read'),
     // Reads only.
     audit: null,
     params: Params,
-    reply: ApiKeyReply,
-    examples: { response: apiKeyExample },
+    reply: keySchemas.Reply,
+    examples: { response: keyExamples.key },
     async handle({ params, key, role, read, sendVersion }) {
-      const record = await read((reader) => visibleKey(reader, { key, role }, params.id, 'read'));
+      const record = await read((reader) => keyAccess.visibleKey(reader, { key, role }, params.id, 'read'));
       sendVersion(record.version);
-      return showApiKey(record, scope);
+      return keyRecord.show(record, scope);
     },
   });
 }
@@ -370,24 +352,24 @@ function updateRoute(scope: Scope): RouteDefinition {
     method: 'PUT',
     path: '/api-keys/{id}',
     summary: 'Updates a key; omitted fields stay unchanged',
-    scope: keyScopes('update'),
+    scope: keyAccess.scopes('update'),
     audit: 'update',
     params: Params,
-    body: UpdateKey,
-    reply: ApiKeyReply,
-    examples: { request: { name: 'nightly', scopes: ['logs.view'] }, response: apiKeyExample },
+    body: keySchemas.Update,
+    reply: keySchemas.Reply,
+    examples: { request: { name: 'nightly', scopes: ['logs.view'] }, response: keyExamples.key },
     async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
       const now = scope.clock.now();
       const record = await write(async (writer) => {
         requireSamePath(body, params);
-        const before = await visibleKey(writer, { key, role }, params.id, 'update');
+        const before = await keyAccess.visibleKey(writer, { key, role }, params.id, 'update');
         // As with rotation, the caller may not change a key with more rights than its own.
         readScopes(key, before.type, before.scopes);
         await requireNotAbove(writer, { key, role }, before);
         requireVersion(before.version);
         const { organisationId, workspaceId = '' } = before;
-        const router = namesIn(scope.router, { organisationId, workspaceId });
-        const content = changedKey(body, before, { clock: scope.clock, router });
+        const router = configUses.namesIn(scope.router, { organisationId, workspaceId });
+        const content = keyRecord.changed(body, before, { clock: scope.clock, router });
         const after = {
           ...before,
           ...content,
@@ -396,12 +378,12 @@ function updateRoute(scope: Scope): RouteDefinition {
           updatedAt: now,
           version: before.version + 1,
         };
-        if (!(await writer.apiKeys.replace(after))) throw staleVersion();
+        if (!(await writer.apiKeys.replace(after))) throw storedRecords.stale();
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
-      if (body.reset_usage === true) await resetKeyUsage(record, scope);
+      if (body.reset_usage === true) await keyRecord.resetUsage(record, scope);
       sendVersion(record.version);
-      return showApiKey(record, scope);
+      return keyRecord.show(record, scope);
     },
   });
 }
@@ -410,7 +392,7 @@ function updateRoute(scope: Scope): RouteDefinition {
 async function boundsFor(
   reader: Pick<ResourcesReader, 'settings'>,
   before: ApiKeyRecord,
-  { expires_at: end, rotation_policy: policy }: Static<typeof UpdateKey>,
+  { expires_at: end, rotation_policy: policy }: Static<typeof keySchemas.Update>,
   { expiresAt, rotation }: KeyContent,
 ): Promise<Pick<ApiKeyRecord, 'expiresAt' | 'rotation'>> {
   const { type, organisationId, workspaceId = '', createdAt } = before;
@@ -419,7 +401,7 @@ async function boundsFor(
   const { user_api_keys: rules } = await settingsInForce(reader, organisationId, workspaceId);
   const wanted = policy === undefined ? undefined : (rotation ?? null);
   return {
-    expiresAt: end === undefined ? expiresAt : endOfKey(expiresAt ?? null, rules, createdAt),
+    expiresAt: end === undefined ? expiresAt : keyAccess.endOf(expiresAt ?? null, rules, createdAt),
     rotation: rotationOfKey(wanted, before.rotation, rules),
   };
 }
@@ -430,16 +412,16 @@ function deleteRoute(): RouteDefinition {
     method: 'DELETE',
     path: '/api-keys/{id}',
     summary: 'Deletes a key; requests with it are refused from then on',
-    scope: keyScopes('delete'),
+    scope: keyAccess.scopes('delete'),
     audit: 'delete',
     params: Params,
     reply: Type.Object({}),
     examples: { response: {} },
     async handle({ params, key, role, write, requireVersion }) {
       await write(async (writer) => {
-        const before = await visibleKey(writer, { key, role }, params.id, 'delete');
+        const before = await keyAccess.visibleKey(writer, { key, role }, params.id, 'delete');
         requireVersion(before.version);
-        if (!(await writer.apiKeys.remove(before.organisationId, before.id))) throw staleVersion();
+        if (!(await writer.apiKeys.remove(before.organisationId, before.id))) throw storedRecords.stale();
         return { id: before.id, workspaceId: before.workspaceId, result: undefined };
       });
       return {};

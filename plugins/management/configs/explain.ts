@@ -3,8 +3,8 @@ import { defineRoute, type JsonValue, type Scope, type Static, Type } from '../.
 import { RouteConfigSchema } from '../../../core/organisation/route-config.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { Name, orNull, strict } from '../shared/fields.ts';
-import { placeOfList } from '../shared/records.ts';
-import { requireConfigAccess } from './uses.ts';
+import { places } from '../shared/records.ts';
+import { configUses } from './uses.ts';
 import { writeJson } from '../../../core/base/json.ts';
 
 export const Config = Type.Union(
@@ -146,9 +146,9 @@ export function explainConfigRoute({ directory, router }: Scope): RouteDefinitio
       }),
     }),
     async handle({ body, key, role, read }) {
-      requireConfigAccess({ key, role }, directory, 'view');
+      configUses.requireAccess({ key, role }, directory, 'view');
       const { organisationId, workspaceId } = await read((reader) =>
-        placeOfList(reader, key, body.workspace_id),
+        places.ofList(reader, key, body.workspace_id),
       );
       const { method = 'POST', path = '/v1/chat/completions', headers = {}, body: sent } = body.request ?? {};
       const draft = {
@@ -193,7 +193,7 @@ export function schemaRoute({ directory }: Scope): RouteDefinition {
     audit: null,
     reply: Type.Record(Type.String(), Type.Unknown()),
     handle({ key, role }) {
-      requireConfigAccess({ key, role }, directory, 'view');
+      configUses.requireAccess({ key, role }, directory, 'view');
       return Promise.resolve(schemaOfConfigs);
     },
   });

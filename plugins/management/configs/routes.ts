@@ -2,20 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  changedRecord,
-  changeRecord,
-  eachRecord,
-  keepVersion,
-  newRecord,
-  newSlug,
-  placeOfList,
-  requiredWorkspace,
-  requireOwn,
-  staleVersion,
-  visibleRecord,
-} from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { Identifier, ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
@@ -23,7 +11,7 @@ import { requireSamePath } from '../users/record.ts';
 import { parseJson } from '../../../core/base/json.ts';
 import type { ConfigData } from '../../../core/ports/record-kinds.ts';
 import { Config, configText, explainConfigRoute, schemaRoute } from './explain.ts';
-import { requireConfigAccess, requireUnused } from './uses.ts';
+import { configUses } from './uses.ts';
 
 const IsDefault = Type.Optional(
   Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
@@ -179,7 +167,7 @@ function visibleConfig(
   { params, query }: ConfigPath,
 ): Promise<StoredRecord<'config'>> {
   const named = { kind: 'config', noun: 'config', idOrSlug: params.slug } as const;
-  return visibleRecord(reader, key, { ...named, workspace: query.workspace_id });
+  return storedRecords.visible(reader, key, { ...named, workspace: query.workspace_id });
 }
 
 /** Clears the default flag of all other configs in the workspace of `heir`, the new default. */
@@ -189,11 +177,11 @@ async function takeDefault(
 ): Promise<void> {
   const { organisationId, workspaceId, updatedAt, updatedBy } = heir;
   const filter = workspaceId === undefined ? { ofOrganisation: true as const } : { workspaceId };
-  for await (const record of eachRecord(writer, 'config', organisationId, filter)) {
+  for await (const record of storedRecords.each(writer, 'config', organisationId, filter)) {
     if (record.id === heir.id || !record.data.isDefault) continue;
     const data = { ...record.data, isDefault: false };
     const after = { ...record, data, updatedAt, updatedBy, version: record.version + 1 };
-    if (!(await writer.records.replace(after))) throw staleVersion();
+    if (!(await writer.records.replace(after))) throw storedRecords.stale();
   }
 }
 
@@ -232,16 +220,16 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
       }),
     }),
     async handle({ body, key, role, write, sendVersion }) {
-      requireConfigAccess({ key, role }, directory, 'write');
+      configUses.requireAccess({ key, role }, directory, 'write');
       const text = configText(body.config);
       const isDefault = readDefaultFlag(body) ?? false;
-      const slug = newSlug('pc-', body.name);
+      const slug = storedRecords.newSlug('pc-', body.name);
       const id = randomUUID();
       const now = clock.now();
       const versionId = await write(async (writer) => {
-        const { organisationId, id: workspaceId } = await requiredWorkspace(writer, key, body.workspace_id);
+        const { organisationId, id: workspaceId } = await places.required(writer, key, body.workspace_id);
         router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
-        const record: StoredRecord<'config'> = newRecord(
+        const record: StoredRecord<'config'> = storedRecords.create(
           {
             kind: 'config',
             id,
@@ -256,7 +244,7 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
         );
         if (isDefault) await takeDefault(writer, record);
         await writer.records.insert(record);
-        const version = await keepVersion(writer, record);
+        const version = await storedRecords.keepVersion(writer, record);
         return { id, workspaceId, result: version.id };
       });
       sendVersion(1);
@@ -276,7 +264,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
+        ...paging.query,
         ...configQuery,
         search: Type.Optional(Name('Part of the name or of the slug, in any case.')),
         status: Type.Optional(
@@ -285,12 +273,12 @@ function listRoute({ directory }: Scope): RouteDefinition {
       },
       strict,
     ),
-    reply: Type.Object({ success, ...listReply, data: Type.Array(ConfigReply) }),
+    reply: Type.Object({ success, ...listReplies.of, data: Type.Array(ConfigReply) }),
     async handle({ query, key, role, read }) {
-      requireConfigAccess({ key, role }, directory, 'view');
-      const page = pageOf(query);
+      configUses.requireAccess({ key, role }, directory, 'view');
+      const page = paging.of(query);
       const { total, data } = await read(async (reader) => {
-        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const { organisationId, workspaceId } = await places.ofList(reader, key, query.workspace_id);
         const filter = {
           status: query.status ?? 'active',
           ...(workspaceId !== undefined && { workspaceId }),
@@ -321,7 +309,7 @@ function getRoute({ directory }: Scope): RouteDefinition {
     query: Type.Object(configQuery, strict),
     reply: Type.Object({ success, data: ConfigDetail }),
     async handle({ params, query, key, role, read, sendVersion }) {
-      requireConfigAccess({ key, role }, directory, 'view');
+      configUses.requireAccess({ key, role }, directory, 'view');
       const { record, versionId } = await read(async (reader) => {
         const found = await visibleConfig(reader, key, { params, query });
         const page = { offset: 0, limit: 1 };
@@ -344,11 +332,11 @@ function versionsRoute({ directory }: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     params: ConfigParams,
-    query: Type.Object({ ...pageQuery, ...configQuery }, strict),
-    reply: Type.Object({ success, ...listReply, data: Type.Array(ConfigVersionReply) }),
+    query: Type.Object({ ...paging.query, ...configQuery }, strict),
+    reply: Type.Object({ success, ...listReplies.of, data: Type.Array(ConfigVersionReply) }),
     async handle({ params, query, key, role, read }) {
-      requireConfigAccess({ key, role }, directory, 'view');
-      const page = pageOf(query);
+      configUses.requireAccess({ key, role }, directory, 'view');
+      const page = paging.of(query);
       const { record, total, data } = await read(async (reader) => {
         const found = await visibleConfig(reader, key, { params, query });
         const versions = await reader.records.versions('config', found.organisationId, found.id, page);
@@ -383,14 +371,14 @@ function updateConfigRoute(scope: Scope): RouteDefinition {
       }),
     }),
     async handle({ params, query, body, key, role, write, requireVersion, sendVersion }) {
-      requireConfigAccess({ key, role }, scope.directory, 'write');
+      configUses.requireAccess({ key, role }, scope.directory, 'write');
       if (body.slug !== undefined) requireSamePath({ slug: body.slug }, params);
       const { record, versionId } = await write(async (writer) => {
         const before = await visibleConfig(writer, key, { params, query });
-        requireOwn(key, before, 'config');
+        places.requireOwn(key, before, 'config');
         requireVersion(before.version);
         const after = changed(body, before, key, scope);
-        if (after.status === 'archived') await requireUnused(writer, before, after.updatedAt);
+        if (after.status === 'archived') await configUses.requireUnused(writer, before, after.updatedAt);
         const result = { record: after, versionId: await store(writer, body, after) };
         return { id: after.id, workspaceId: after.workspaceId, result };
       });
@@ -423,7 +411,7 @@ function changed(
     router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
   const isDefault = status === 'active' && (readDefaultFlag(body) ?? before.data.isDefault);
   const data = { config: storedConfig(text), isDefault };
-  return changedRecord(before, { name: body.name ?? before.name, status, data }, key, clock.now());
+  return storedRecords.changed(before, { name: body.name ?? before.name, status, data }, key, clock.now());
 }
 
 /** Stores the changed config. Returns the id of its newest version, a new one unless only its status changed. */
@@ -433,10 +421,10 @@ async function store(
   after: StoredRecord<'config'>,
 ): Promise<string> {
   if (after.data.isDefault) await takeDefault(writer, after);
-  if (!(await writer.records.replace(after))) throw staleVersion();
+  if (!(await writer.records.replace(after))) throw storedRecords.stale();
   const saysMore =
     body.name !== undefined || body.config !== undefined || readDefaultFlag(body) !== undefined;
-  if (saysMore) return (await keepVersion(writer, after)).id;
+  if (saysMore) return (await storedRecords.keepVersion(writer, after)).id;
   const { organisationId, id } = after;
   const { data } = await writer.records.versions('config', organisationId, id, { offset: 0, limit: 1 });
   return data[0]?.id ?? '';
@@ -455,17 +443,17 @@ function archiveConfigRoute({ clock, directory }: Scope): RouteDefinition {
     query: Type.Object(configQuery, strict),
     reply: Type.Object({}),
     async handle({ params, query, key, role, write, requireVersion }) {
-      requireConfigAccess({ key, role }, directory, 'write');
+      configUses.requireAccess({ key, role }, directory, 'write');
       await write(async (writer) => {
         const before = await visibleConfig(writer, key, { params, query });
-        requireOwn(key, before, 'config');
+        places.requireOwn(key, before, 'config');
         requireVersion(before.version);
         const { id, workspaceId } = before;
         if (before.status === 'archived') return { id, workspaceId, result: undefined };
         const now = clock.now();
-        await requireUnused(writer, before, now);
+        await configUses.requireUnused(writer, before, now);
         const data = { ...before.data, isDefault: false };
-        await changeRecord(writer, before, { status: 'archived', data }, key, now);
+        await storedRecords.change(writer, before, { status: 'archived', data }, key, now);
         return { id, workspaceId, result: undefined };
       });
       return {};

@@ -3,8 +3,17 @@ import type { ConfigAccess } from '../../../core/ports/organisation-settings.ts'
 import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
-import { eachOf, eachRecord, requireNobody } from '../shared/records.ts';
+import { storedRecords } from '../shared/records.ts';
 import type { ApiKeyFilter, ResourcesReader } from '../../../core/ports/resources.ts';
+
+/** Uses of configs by name. */
+export const configUses = {
+  requireAccess: requireConfigAccess,
+  someNode,
+  namesIn,
+  namesOfOrganisation,
+  requireUnused,
+};
 
 const settings = {
   manager: { view: 'managersViewConfigs', write: 'managersWriteConfigs' },
@@ -12,7 +21,7 @@ const settings = {
 } as const satisfies Readonly<Record<string, Readonly<Record<string, keyof ConfigAccess>>>>;
 
 /** Throws `scope_missing`, naming the setting, when the caller's role may not do this with configs of its workspace. */
-export function requireConfigAccess(
+function requireConfigAccess(
   { key, role }: Actor,
   directory: SettingsSource,
   wanted: 'view' | 'write',
@@ -29,10 +38,7 @@ export function requireConfigAccess(
 }
 
 /** True when the predicate holds for a config or for a target in it. */
-export function someNode(
-  config: object,
-  isMeant: (node: Readonly<Record<string, unknown>>) => boolean,
-): boolean {
+function someNode(config: object, isMeant: (node: Readonly<Record<string, unknown>>) => boolean): boolean {
   const node = config as Readonly<Record<string, unknown>>;
   if (isMeant(node)) return true;
   const { targets } = node;
@@ -51,7 +57,7 @@ export interface DefaultNames {
 }
 
 /** Names for defaults of a workspace: configs of the configuration, and records saved in the workspace. */
-export function namesIn(router: Named, place: RecordPlace): DefaultNames {
+function namesIn(router: Named, place: RecordPlace): DefaultNames {
   return {
     missingConfig: (slug) => router.missingConfig(slug, place),
     unusableGuardrail: (name, phase) => router.unusableGuardrail(name, phase, place),
@@ -59,7 +65,7 @@ export function namesIn(router: Named, place: RecordPlace): DefaultNames {
 }
 
 /** Names for defaults of the organisation: configs available in every workspace, and its own guardrails. */
-export function namesOfOrganisation(router: Named, organisationId: string): DefaultNames {
+function namesOfOrganisation(router: Named, organisationId: string): DefaultNames {
   return { ...namesIn(router, { organisationId }), missingConfig: (slug) => router.missingConfig(slug) };
 }
 
@@ -69,13 +75,9 @@ type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'worksp
  * Throws `resource_conflict`, listing up to 10 uses, when keys, workspaces, the organisation or other configs of its
  * workspace name the config. Keys expired at `now` do not count.
  */
-export async function requireUnused(
-  reader: Reader,
-  record: StoredRecord<'config'>,
-  now: number,
-): Promise<void> {
+async function requireUnused(reader: Reader, record: StoredRecord<'config'>, now: number): Promise<void> {
   const users = usersOf(reader, record, now);
-  await requireNobody(`The config "${record.slug}"`, users, 'Let them name another one first.');
+  await storedRecords.requireNobody(`The config "${record.slug}"`, users, 'Let them name another one first.');
 }
 
 async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: number): AsyncGenerator<string> {
@@ -92,12 +94,12 @@ async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: num
     { types: ['organisation-service'], aliveAt: now },
   ];
   for (const filter of filters)
-    for await (const { name, defaults } of eachOf((page) =>
+    for await (const { name, defaults } of storedRecords.eachOf((page) =>
       reader.apiKeys.list(organisationId, filter, page),
     ))
       if (isMeant(defaults.configId)) yield `the key "${name}"`;
   const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
-  for await (const other of eachRecord(reader, 'config', organisationId, alike))
+  for await (const other of storedRecords.each(reader, 'config', organisationId, alike))
     if (other.id !== id && someNode(other.data.config, ({ config }) => isMeant(config)))
       yield `the config "${other.slug}"`;
 }

@@ -2,13 +2,16 @@ import { exportScope } from '../../../core/administration/exports/export-rights.
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import { type ExportFilters, requireFile } from './record.ts';
+import { type ExportFilters, exportRecord } from './record.ts';
 import { Identifier, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import type { Visibility } from '../../../core/ports/analytics.ts';
 import type { LogExports } from '../../../core/ports/exports.ts';
 import type { LogExportData } from '../../../core/ports/record-kinds.ts';
 import { readFilter } from '../shared/request-filter.ts';
 import type { StreamSource, StreamTarget } from '../../../core/pipeline/answer.ts';
+
+/** The file of an export. */
+export const exportFile = { route: exportFileRoute, exports: exportsOf, plan: planOf, countRows };
 
 /** Streams an async iterable with back-pressure: nothing is read ahead of the client. */
 class IterableSource implements StreamSource {
@@ -51,7 +54,7 @@ class IterableSource implements StreamSource {
 }
 
 /** `GET /logs/exports/{exportId}/file`: target of the links to `file:` storage. It needs no service key. */
-export function exportFileRoute(scope: Scope): RouteDefinition {
+function exportFileRoute(scope: Scope): RouteDefinition {
   const { clock } = scope;
   return defineMediaRoute({
     id: 'log_exports.file',
@@ -78,7 +81,7 @@ export function exportFileRoute(scope: Scope): RouteDefinition {
       const { organisationId } = key;
       const record = await read(({ records }) => records.find('log_export', { organisationId }, exportId));
       if (record?.data.run !== run) throw fileGoneError();
-      requireFile(record, clock.now());
+      exportRecord.requireFile(record, clock.now());
       const file = await exports.open(record);
       if (file === undefined) throw fileGoneError();
       return {
@@ -120,7 +123,7 @@ function fileGoneError(): GatewayError {
 type ExportPlan = Pick<LogExportData, 'filters' | 'from' | 'to' | 'filter' | 'skip' | 'limit'>;
 
 /** The exports of this gateway. Throws `not_supported` without a resource store. */
-export function exportsOf({ exports }: Pick<Scope, 'exports'>): LogExports {
+function exportsOf({ exports }: Pick<Scope, 'exports'>): LogExports {
   if (exports !== undefined) return exports;
   throw new GatewayError(
     'not_supported',
@@ -129,7 +132,7 @@ export function exportsOf({ exports }: Pick<Scope, 'exports'>): LogExports {
 }
 
 /** The plan from the filters of a body. Throws `invalid_request` with every mistake. */
-export function planOf(filters: ExportFilters, now: number, { maxRows }: LogExports['rules']): ExportPlan {
+function planOf(filters: ExportFilters, now: number, { maxRows }: LogExports['rules']): ExportPlan {
   const { page_size: size, current_page: page, ...values } = filters;
   if (page !== undefined && size === undefined)
     throw refusedBody([{ path: '/filters/current_page', message: 'needs "page_size" beside it' }]);
@@ -148,7 +151,7 @@ export function planOf(filters: ExportFilters, now: number, { maxRows }: LogExpo
  * Number of rows that the plan selects now. Throws `invalid_request` for more rows than one file takes, when the
  * request names no page.
  */
-export async function countRows(
+async function countRows(
   { analytics }: Pick<Scope, 'analytics'>,
   { from, to, filter, filters, skip, limit }: ExportPlan,
   visibility: Visibility,

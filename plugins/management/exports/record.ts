@@ -4,7 +4,10 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
 import { filterBody } from '../shared/request-filter.ts';
 
-export const Field = Type.Enum([...exportFields]);
+/** Reads the record of an export. */
+export const exportRecord = { show: showExport, wrongState, requireFile };
+
+const Field = Type.Enum([...exportFields]);
 const Format = Type.Enum([...exportFormats]);
 
 const Filters = Type.Object(
@@ -47,10 +50,10 @@ const shared = {
 };
 
 /** Body that creates an export. */
-export const CreateExport = Type.Object({ ...shared, requested_data: RequestedData }, strict);
+const CreateExport = Type.Object({ ...shared, requested_data: RequestedData }, strict);
 
 /** Body that changes a draft; absent members stay unchanged, and `filters` are replaced as a whole. */
-export const UpdateExport = Type.Object(
+const UpdateExport = Type.Object(
   {
     ...shared,
     requested_data: Type.Optional(RequestedData),
@@ -66,7 +69,7 @@ export type ExportFilters = Static<typeof Filters>;
 const time = (description: string) => orNull(Type.String({ description }));
 
 /** One export as the API shows it. */
-export const ExportReply = Type.Object({
+const ExportReply = Type.Object({
   id: Type.String(),
   organisation_id: Type.String(),
   workspace_id: Type.String(),
@@ -89,14 +92,23 @@ export const ExportReply = Type.Object({
 });
 
 /** Answer to the creation or change of an export. */
-export const DraftReply = Type.Object({
+const DraftReply = Type.Object({
   id: Type.String(),
   total: Type.Integer({ description: 'Rows that currently match the export.' }),
   object: Type.Literal('export'),
 });
 
+/** Bodies and replies of exports. */
+export const exportSchemas = {
+  Field,
+  Create: CreateExport,
+  Update: UpdateExport,
+  Reply: ExportReply,
+  DraftReply,
+};
+
 /** Converts a stored export to the API's shape. */
-export function showExport(record: StoredRecord<'log_export'>): Static<typeof ExportReply> {
+function showExport(record: StoredRecord<'log_export'>): Static<typeof ExportReply> {
   const { data } = record;
   return {
     id: record.id,
@@ -130,12 +142,12 @@ function timeOrNull(at: number | undefined): string | null {
 }
 
 /** `resource_conflict`: the state of the export does not allow this action. */
-export function wrongState({ data: { state } }: StoredRecord<'log_export'>, remedy: string): GatewayError {
+function wrongState({ data: { state } }: StoredRecord<'log_export'>, remedy: string): GatewayError {
   return new GatewayError('resource_conflict', `The export is "${state}". ${remedy}`);
 }
 
 /** Throws `resource_conflict` while there is no file, `resource_not_found` when it has expired. */
-export function requireFile(record: StoredRecord<'log_export'>, now: number): void {
+function requireFile(record: StoredRecord<'log_export'>, now: number): void {
   if (record.data.state !== 'success')
     throw wrongState(record, 'Its file is there when it has succeeded; read it again until then.');
   if (record.data.expiresAt !== undefined && record.data.expiresAt > now) return;

@@ -10,31 +10,12 @@ import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipel
 import { type ExportField, exportFields } from '../../../core/ports/request-row.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import {
-  changedRecord,
-  everyRecord,
-  newRecord,
-  noSuchRecord,
-  requiredWorkspace,
-  staleVersion,
-  visibleRecord,
-  visibleWorkspace,
-} from '../shared/records.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { dataVisibility, type SettingsSource } from '../shared/data-visibility.ts';
-import {
-  CreateExport,
-  DraftReply,
-  type ExportFilters,
-  ExportReply,
-  Field,
-  requireFile,
-  showExport,
-  UpdateExport,
-  wrongState,
-} from './record.ts';
-import { countRows, exportFileRoute, exportsOf, planOf } from './file.ts';
+import { type ExportFilters, exportRecord, exportSchemas } from './record.ts';
+import { exportFile } from './file.ts';
 import { linkOrigin } from '../../../core/pipeline/browser.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { LogExportData } from '../../../core/ports/record-kinds.ts';
@@ -59,7 +40,7 @@ function startExportRoute(scope: Scope): RouteDefinition {
     params: Params,
     reply: Message,
     async handle({ params, key, role, read, write, requireVersion, sendVersion }) {
-      const exports = exportsOf(scope);
+      const exports = exportFile.exports(scope);
       const before = await read((reader) =>
         visibleExport(reader, { key, role }, { directory, id: params.exportId }),
       );
@@ -70,7 +51,7 @@ function startExportRoute(scope: Scope): RouteDefinition {
       const now = clock.now();
       // The export ends at `now`: rows that arrive during the run stay out of the file.
       const to = Math.max(before.data.from, Math.min(before.data.to, now));
-      const total = await countRows(scope, { ...before.data, to }, exportVisibility(before));
+      const total = await exportFile.countRows(scope, { ...before.data, to }, exportVisibility(before));
       const after = changed(before, key, now, {
         state: 'in_progress',
         run: before.data.run + 1,
@@ -85,7 +66,7 @@ function startExportRoute(scope: Scope): RouteDefinition {
       });
       await write(async (writer) => {
         await requireFreePlace(writer, before);
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        if (!(await writer.records.replace(after))) throw storedRecords.stale();
         return { id: after.id, workspaceId: after.workspaceId, result: undefined };
       });
       try {
@@ -118,15 +99,15 @@ function cancelExportRoute(scope: Scope): RouteDefinition {
     params: Params,
     reply: Message,
     async handle({ params, key, role, write, requireVersion, sendVersion }) {
-      const exports = exportsOf(scope);
+      const exports = exportFile.exports(scope);
       const stopped = await write(async (writer) => {
         const before = await visibleExport(writer, { key, role }, { directory, id: params.exportId });
         requireVersion(before.version);
         if (before.data.state !== 'in_progress')
-          throw wrongState(before, 'Only one that is running can be cancelled.');
+          throw exportRecord.wrongState(before, 'Only one that is running can be cancelled.');
         const now = clock.now();
         const after = changed(before, key, now, { state: 'stopped', finishedAt: now });
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        if (!(await writer.records.replace(after))) throw storedRecords.stale();
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
       await exports.discard(stopped).catch((error: unknown) => {
@@ -155,10 +136,10 @@ function downloadExportRoute(scope: Scope): RouteDefinition {
       expires_at: Type.String({ description: 'Expiry of the link.' }),
     }),
     async handle({ params, key, role, context, write }) {
-      const exports = exportsOf(scope);
+      const exports = exportFile.exports(scope);
       const record = await write(async (writer) => {
         const found = await visibleExport(writer, { key, role }, { directory, id: params.exportId });
-        requireFile(found, clock.now());
+        exportRecord.requireFile(found, clock.now());
         return { id: found.id, workspaceId: found.workspaceId, result: found };
       });
       const { url, expiresAt } = await exports.link(record, linkOrigin(context, publicUrl));
@@ -169,16 +150,16 @@ function downloadExportRoute(scope: Scope): RouteDefinition {
 
 function requireStartable(record: StoredRecord<'log_export'>): void {
   const { state, expiresAt } = record.data;
-  if (state === 'in_progress') throw wrongState(record, 'Wait for it, or cancel it.');
+  if (state === 'in_progress') throw exportRecord.wrongState(record, 'Wait for it, or cancel it.');
   if (state === 'success' && expiresAt !== undefined)
-    throw wrongState(record, 'Download its file, or make a new one.');
+    throw exportRecord.wrongState(record, 'Download its file, or make a new one.');
 }
 
 async function requireFreePlace(
   reader: Pick<ResourcesReader, 'records'>,
   { organisationId, workspaceId = '' }: StoredRecord<'log_export'>,
 ): Promise<void> {
-  const all = await everyRecord(reader, 'log_export', organisationId, { workspaceId });
+  const all = await storedRecords.every(reader, 'log_export', organisationId, { workspaceId });
   if (all.filter(({ data }) => data.state === 'in_progress').length < maxRunning) return;
   throw new GatewayError(
     'resource_conflict',
@@ -192,7 +173,7 @@ function changed(
   now: number,
   change: Partial<LogExportData>,
 ): StoredRecord<'log_export'> {
-  return changedRecord(record, { data: { ...record.data, ...change } }, key, now);
+  return storedRecords.changed(record, { data: { ...record.data, ...change } }, key, now);
 }
 
 const path = '/logs/exports';
@@ -212,7 +193,7 @@ export function exportRoutes(scope: Scope): readonly RouteDefinition[] {
     startExportRoute(scope),
     cancelExportRoute(scope),
     downloadExportRoute(scope),
-    exportFileRoute(scope),
+    exportFile.route(scope),
   ];
 }
 
@@ -226,30 +207,30 @@ function createRoute(scope: Scope): RouteDefinition {
     scope: exportScope,
     feature: 'data_exports',
     audit: 'create',
-    body: CreateExport,
-    reply: DraftReply,
+    body: exportSchemas.Create,
+    reply: exportSchemas.DraftReply,
     async handle({ body, key, role, read, write, sendVersion }) {
-      const exports = exportsOf(scope);
+      const exports = exportFile.exports(scope);
       const requestedData = fieldsOf(body.requested_data);
       requireAllowedFields(requestedData, exports.rules);
       const now = clock.now();
-      const plan = planOf(body.filters, now, exports.rules);
+      const plan = exportFile.plan(body.filters, now, exports.rules);
       const workspace = await read(async (reader) => {
         const named = body.workspace_id ?? body.filters.workspace_id ?? body.filters.workspace_slug;
-        const found = await requiredWorkspace(reader, key, named);
+        const found = await places.required(reader, key, named);
         requireSameWorkspace(body.filters, found);
         return found;
       });
       const workspaceId = workspace.id;
       const visibility = { ...dataVisibility({ key, role }, directory), workspaceId };
-      const total = await countRows(scope, plan, visibility);
+      const total = await exportFile.countRows(scope, plan, visibility);
       const id = randomUUID();
       const by = key.userId || key.id;
       const { organisationId } = key;
       const removed = await write(async (writer) => {
         const oldest = await makeRoom(writer, workspace);
         await writer.records.insert(
-          newRecord(
+          storedRecords.create(
             {
               kind: 'log_export',
               id,
@@ -303,27 +284,27 @@ function listRoute({ directory }: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     query: Type.Object(
-      { ...pageQuery, workspace_id: Type.Optional(Name('Id or slug: only those of this workspace.')) },
+      { ...paging.query, workspace_id: Type.Optional(Name('Id or slug: only those of this workspace.')) },
       strict,
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(ExportReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(exportSchemas.Reply) }),
     async handle({ query, key, role, read }) {
-      const page = pageOf(query);
+      const page = paging.of(query);
       const { organisationId } = key;
       const visibility = dataVisibility({ key, role }, directory);
       const { total, data } = await read(async (reader) => {
         const named = query.workspace_id;
         const workspaceId =
-          named === undefined ? visibility.workspaceId : (await visibleWorkspace(reader, key, named)).id;
+          named === undefined ? visibility.workspaceId : (await places.visible(reader, key, named)).id;
         const filter = workspaceId === undefined ? {} : { workspaceId };
         const isWhole = visibility.userId === undefined && visibility.apiKeyId === undefined;
         if (isWhole) return reader.records.list('log_export', organisationId, filter, page);
         // A workspace has at most a thousand exports.
-        const all = await everyRecord(reader, 'log_export', organisationId, filter);
+        const all = await storedRecords.every(reader, 'log_export', organisationId, filter);
         const seen = all.filter((record) => covers(visibility, exportVisibility(record)));
         return { total: seen.length, data: seen.slice(page.offset, page.offset + page.limit) };
       });
-      return { object: 'list' as const, total, data: data.map((record) => showExport(record)) };
+      return { object: 'list' as const, total, data: data.map((record) => exportRecord.show(record)) };
     },
   });
 }
@@ -340,11 +321,11 @@ function restrictionsRoute(scope: Scope): RouteDefinition {
     audit: null,
     reply: Type.Object({
       object: Type.Literal('field-restrictions'),
-      denied_fields: Type.Array(Field, { description: 'Fields that are refused in exports.' }),
-      allowed_fields: Type.Array(Field),
+      denied_fields: Type.Array(exportSchemas.Field, { description: 'Fields that are refused in exports.' }),
+      allowed_fields: Type.Array(exportSchemas.Field),
     }),
     handle() {
-      const { deniedFields } = exportsOf(scope).rules;
+      const { deniedFields } = exportFile.exports(scope).rules;
       return {
         object: 'field-restrictions' as const,
         denied_fields: [...fieldsOf(deniedFields)],
@@ -365,12 +346,12 @@ function getRoute({ directory }: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     params: Params,
-    reply: ExportReply,
+    reply: exportSchemas.Reply,
     async handle({ params, key, role, read, sendVersion }) {
       const actor = { key, role };
       const record = await read((reader) => visibleExport(reader, actor, { directory, id: params.exportId }));
       sendVersion(record.version);
-      return showExport(record);
+      return exportRecord.show(record);
     },
   });
 }
@@ -386,34 +367,34 @@ function updateRoute(scope: Scope): RouteDefinition {
     feature: 'data_exports',
     audit: 'update',
     params: Params,
-    body: UpdateExport,
-    reply: DraftReply,
+    body: exportSchemas.Update,
+    reply: exportSchemas.DraftReply,
     async handle({ params, body, key, role, read, write, requireVersion, sendVersion }) {
-      const exports = exportsOf(scope);
+      const exports = exportFile.exports(scope);
       const now = clock.now();
       const actor = { key, role };
       const before = await read(async (reader) => {
         const record = await visibleExport(reader, actor, { directory, id: params.exportId });
         const named = body.workspace_id ?? record.workspaceId;
-        requireSame(await requiredWorkspace(reader, key, named), record);
+        requireSame(await places.required(reader, key, named), record);
         const { workspace_id: id, workspace_slug: slug } = body.filters;
         for (const one of [id, slug])
-          if (one !== undefined) requireSame(await visibleWorkspace(reader, key, one), record);
+          if (one !== undefined) requireSame(await places.visible(reader, key, one), record);
         return record;
       });
       requireVersion(before.version);
       if (before.data.state !== 'draft')
-        throw wrongState(before, 'Only a draft can be changed; make a new one.');
+        throw exportRecord.wrongState(before, 'Only a draft can be changed; make a new one.');
       const requestedData =
         body.requested_data === undefined ? before.data.requestedData : fieldsOf(body.requested_data);
       requireAllowedFields(requestedData, exports.rules);
-      const plan = planOf(body.filters, now, exports.rules);
-      const total = await countRows(scope, plan, exportVisibility(before));
+      const plan = exportFile.plan(body.filters, now, exports.rules);
+      const total = await exportFile.countRows(scope, plan, exportVisibility(before));
       const { description = before.data.description, format = before.data.format } = body;
       const data = { ...before.data, ...plan, description, format, requestedData, total };
-      const after = changedRecord(before, { data }, key, now);
+      const after = storedRecords.changed(before, { data }, key, now);
       await write(async ({ records }) => {
-        if (!(await records.replace(after))) throw staleVersion();
+        if (!(await records.replace(after))) throw storedRecords.stale();
         return { id: after.id, workspaceId: after.workspaceId, result: undefined };
       });
       sendVersion(after.version);
@@ -484,7 +465,7 @@ async function visibleExport(
   { directory, id }: { readonly directory: SettingsSource; readonly id: string },
 ): Promise<StoredRecord<'log_export'>> {
   const named = { kind: 'log_export', noun: 'export', idOrSlug: id } as const;
-  const record = await visibleRecord(reader, actor.key, named);
+  const record = await storedRecords.visible(reader, actor.key, named);
   if (covers(dataVisibility(actor, directory), exportVisibility(record))) return record;
-  throw noSuchRecord('export', id);
+  throw storedRecords.noSuch('export', id);
 }

@@ -6,18 +6,8 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { DefaultGuardrails } from '../../../core/ports/organisation-settings.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { guardrailKeys } from '../../../core/organisation/route-config.ts';
-import { someNode } from '../configs/uses.ts';
-import {
-  eachOf,
-  eachRecord,
-  keepVersion,
-  newSlug,
-  placeOfList,
-  placeOfNew,
-  requireNobody,
-  requireOrganisation,
-  requireOwn,
-} from '../shared/records.ts';
+import { configUses } from '../configs/uses.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { isReading, type RecordAction, RecordResource } from '../shared/record-resource.ts';
 import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import {
@@ -33,16 +23,9 @@ import {
 import { type Mistake, writeJson } from '../../../core/base/json.ts';
 import type { SecretBox } from '../../../core/ports/secret-managers.ts';
 import { headersOf } from '../../../core/organisation/mcp-address.ts';
-import {
-  mark,
-  maskOf,
-  openSecrets,
-  type PlainSecrets,
-  sealSecrets,
-  unmaskedHeaders,
-} from '../shared/sealed-secrets.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
-import { listReply } from '../shared/replies.ts';
+import { listReplies } from '../shared/replies.ts';
 
 /** Body that creates a guardrail. */
 const CreateGuardrail = Type.Object(
@@ -124,7 +107,7 @@ function sealChecks(
   });
   if (mistakes.length > 0) throw refusedBody(mistakes);
   const { checks, plain } = withoutSecrets(whole);
-  return { checks, secrets: sealSecrets(box, id, plain) };
+  return { checks, secrets: sealedSecrets.seal(box, id, plain) };
 }
 
 type StoredCheck = GuardrailData['checks'][number];
@@ -170,7 +153,7 @@ function keptHeaders(
   const known = given(same?.parameters['headers']);
   if (parameters['headers'] !== undefined) {
     const headers = given(parameters['headers']);
-    return { headers: unmaskedHeaders(headers, known, mistakes, `${place}/headers`) };
+    return { headers: sealedSecrets.unmaskedHeaders(headers, known, mistakes, `${place}/headers`) };
   }
   if (Object.keys(known).length > 0) return { headers: known };
   const [first] = earlier;
@@ -197,12 +180,12 @@ function originOf(parameters: Parameters): string | undefined {
 }
 
 function holdsMask(credentials: unknown): boolean {
-  return credentials !== undefined && writeJson(credentials).includes(mark);
+  return credentials !== undefined && writeJson(credentials).includes(sealedSecrets.mark);
 }
 
 /** The checks with their secrets in plain. */
 function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): GuardrailData['checks'] {
-  const plain = openSecrets(box, record);
+  const plain = sealedSecrets.open(box, record);
   return record.data.checks.map((check, index) => ({
     ...check,
     parameters: withSecrets(check.parameters, index, (field) => plain[field]),
@@ -211,7 +194,7 @@ function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): Guardra
 
 /** Credentials, masked for answers. A secret reference is shown: its name is not a secret. */
 function masked(credentials: unknown, isOfFile = false): unknown {
-  if (typeof credentials === 'string') return maskOf(isOfFile ? '' : credentials);
+  if (typeof credentials === 'string') return sealedSecrets.mask(isOfFile ? '' : credentials);
   if (typeof credentials !== 'object' || credentials === null) return credentials;
   if ('secret_reference' in credentials) return credentials;
   return Object.fromEntries(
@@ -312,7 +295,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
     feature: 'guardrails',
     allow(key, record, action) {
       if (isReading(action)) return;
-      requireOwn(key, record, noun);
+      places.requireOwn(key, record, noun);
       requireRight(key, action, record.workspaceId);
     },
   });
@@ -326,12 +309,12 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
         actions: actionsOf(body.actions),
       }),
       async make(writer, { key, body, id, prepared: { checks: given, actions } }) {
-        const workspaceId = (await placeOfNew(writer, key, body))?.id;
+        const workspaceId = (await places.ofNew(writer, key, body))?.id;
         requireRight(key, 'create', workspaceId);
         const { checks, secrets } = sealChecks(given, id, box);
         return {
           workspaceId,
-          slug: newSlug('guard_', body.name),
+          slug: storedRecords.newSlug('guard_', body.name),
           name: body.name,
           data: { checks, actions },
           secrets,
@@ -346,11 +329,11 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
         organisation_id: Type.Optional(Name('Without `workspace_id`: only those of the whole organisation.')),
       },
       entry: GuardrailReply,
-      prepare: ({ key, query }) => requireOrganisation(key, query.organisation_id),
+      prepare: ({ key, query }) => places.requireOrganisation(key, query.organisation_id),
       async rows(reader, { key, query }, page) {
         const { workspace_id: named, organisation_id: organisation } = query;
         const ofOrganisation = named === undefined && organisation !== undefined;
-        const { organisationId, workspaceId } = await placeOfList(reader, key, named);
+        const { organisationId, workspaceId } = await places.ofList(reader, key, named);
         const filter = ofOrganisation
           ? ({ ofOrganisation } as const)
           : { ...(workspaceId !== undefined && { workspaceId }) };
@@ -393,7 +376,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
 
 /** Throws `resource_conflict` when defaults or configs name the guardrail: without it their requests would fail. */
 async function requireUnused(reader: Reader, record: StoredRecord<'guardrail'>): Promise<void> {
-  await requireNobody(
+  await storedRecords.requireNobody(
     `The guardrail "${record.slug}"`,
     usersOf(reader, record),
     'Take it out of there first.',
@@ -409,14 +392,14 @@ async function* usersOf(
   const isMeant = (name: unknown): boolean => name === id || name === slug;
   const { defaults } = await reader.settings.ofOrganisation(organisationId);
   if (namedIn(defaults.guardrails, isMeant)) yield 'the organisation';
-  for await (const { id: other, name, defaults } of eachOf((page) =>
+  for await (const { id: other, name, defaults } of storedRecords.eachOf((page) =>
     reader.workspaces.list(organisationId, {}, page),
   ))
     if (workspaceId === undefined || workspaceId === other)
       if (namedIn(defaults.guardrails, isMeant)) yield `the workspace "${name}"`;
   const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
-  for await (const config of eachRecord(reader, 'config', organisationId, alike))
-    if (someNode(config.data.config, (node) => listsOf(node).some((list) => list.some(isMeant))))
+  for await (const config of storedRecords.each(reader, 'config', organisationId, alike))
+    if (configUses.someNode(config.data.config, (node) => listsOf(node).some((list) => list.some(isMeant))))
       yield `the config "${config.slug}"`;
 }
 
@@ -434,7 +417,7 @@ async function changed(
   writer: Pick<ResourcesWriter, 'records'>,
 ): Promise<Static<typeof Changed>> {
   const { id, slug } = record;
-  const version = await keepVersion(writer, record);
+  const version = await storedRecords.keepVersion(writer, record);
   return { id, slug, version_id: version.id, object: 'guardrail' };
 }
 
@@ -491,7 +474,7 @@ export function guardrailChecksRoute({ guards }: Pick<Scope, 'guards'>): RouteDe
     feature: 'guardrails',
     // Reads only.
     audit: null,
-    reply: Type.Object({ ...listReply, data: Type.Array(CheckReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(CheckReply) }),
     handle: () => ({ object: 'list' as const, total: data.length, data }),
   });
 }

@@ -14,24 +14,10 @@ import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { IntegrationData, IntegrationModel } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import {
-  integrationScopes,
-  movedSecrets,
-  providerRow,
-  unboundReferences,
-  visibleIntegration,
-} from './record.ts';
-import { changedRecord, staleVersion } from '../shared/records.ts';
+import { integrationAccess, integrationRecord } from './record.ts';
+import { storedRecords } from '../shared/records.ts';
 import { headersOf } from '../../../core/organisation/mcp-address.ts';
-import {
-  maskedHeaders,
-  openSecrets,
-  type PlainSecrets,
-  sealSecrets,
-  shownSecrets,
-  unmasked,
-  unmaskedHeaders,
-} from '../shared/sealed-secrets.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 import {
@@ -39,7 +25,7 @@ import {
   ConfigurationsSchema,
 } from '../../../core/organisation/integration-configurations.ts';
 import { providerFields, templateFields } from '../../../core/providers/provider-fields.ts';
-import { listReply } from '../shared/replies.ts';
+import { listReplies } from '../shared/replies.ts';
 
 const Price = Type.Object({ price: Type.Number({ description: 'US cents for a token.' }) });
 const Optional = Type.Optional(Price);
@@ -160,7 +146,7 @@ function changedModels(
     if (custom === undefined) delete headers[field];
     else {
       const at = `${path}/configurations/custom_headers`;
-      headers[field] = JSON.stringify(unmaskedHeaders(custom, was, mistakes, at));
+      headers[field] = JSON.stringify(sealedSecrets.unmaskedHeaders(custom, was, mistakes, at));
       if (headers[field] === JSON.stringify(custom)) inClear.add(field);
     }
   });
@@ -186,7 +172,7 @@ function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof 
     base_model_slug: model.baseModelSlug === '' ? null : model.baseModelSlug,
     configurations: {
       ...(typeof host === 'string' && { custom_host: host }),
-      ...(headers !== undefined && { custom_headers: maskedHeaders(headersOf(headers)) }),
+      ...(headers !== undefined && { custom_headers: sealedSecrets.maskedHeaders(headersOf(headers)) }),
     },
     ...(pricing !== undefined && { pricing_config: pricing }),
   };
@@ -226,7 +212,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
     method: 'GET',
     path,
     summary: 'Models of an integration',
-    scope: integrationScopes('read'),
+    scope: integrationAccess.scopes('read'),
     // Reads only.
     audit: null,
     params: Params,
@@ -235,9 +221,9 @@ function listRoute({ secrets }: Scope): RouteDefinition {
     examples: { response: example },
     async handle({ params, query, key, read, sendVersion }) {
       const named = { slug: params.slug, workspace: query.workspace_id };
-      const record = await read((reader) => visibleIntegration(reader, key, named, 'read'));
+      const record = await read((reader) => integrationAccess.visible(reader, key, named, 'read'));
       sendVersion(record.version);
-      const plain = shownSecrets(secrets, record);
+      const plain = sealedSecrets.shown(secrets, record);
       return {
         total: record.data.models.length,
         allow_all_models: record.data.allowAllModels,
@@ -254,7 +240,7 @@ function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
     path,
     summary:
       'Enables, disables and describes models of an integration; models that are not listed stay unchanged',
-    scope: integrationScopes('update'),
+    scope: integrationAccess.scopes('update'),
     audit: 'update',
     params: Params,
     query: Type.Object({ workspace_id: workspace }, strict),
@@ -278,27 +264,29 @@ function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
     async handle({ params, query, body, key, write, requireVersion, sendVersion }) {
       const named = { slug: params.slug, workspace: query.workspace_id };
       const version = await write(async (writer) => {
-        const before = await visibleIntegration(writer, key, named, 'update');
+        const before = await integrationAccess.visible(writer, key, named, 'update');
         requireVersion(before.version);
-        const opened = openSecrets(secrets, before);
+        const opened = sealedSecrets.open(secrets, before);
         const { models, headers, given } = changedModels(body.models ?? [], before.data.models, opened);
         const allowAllModels = body.allow_all_models ?? before.data.allowAllModels;
         const after = changed(before, key, clock.now(), { models, allowAllModels });
         const plain = { ...withoutHeaders(opened), ...headers };
         const mistakes: Mistake[] = [];
         if (body.key !== undefined) {
-          plain['key'] = unmasked(body.key, opened['key'], mistakes, '/key');
+          plain['key'] = sealedSecrets.unmasked(body.key, opened['key'], mistakes, '/key');
           if (plain['key'] === body.key) given.add('key');
         }
-        const row = providerRow(router, before.data.aiProviderId, '');
+        const row = integrationRecord.providerRow(router, before.data.aiProviderId, '');
         const change = { before: { ...before, plain: opened }, after: { ...after, plain }, row, given };
         const origins = allOrigins(originsOf(after.data, row));
         const { secretMappings } = after.data;
-        mistakes.push(...movedSecrets(change));
-        mistakes.push(...(await unboundReferences(writer, secretMappings, () => origins, before)));
+        mistakes.push(...integrationRecord.movedSecrets(change));
+        mistakes.push(
+          ...(await integrationRecord.unboundReferences(writer, secretMappings, () => origins, before)),
+        );
         if (mistakes.length > 0) throw refusedBody(mistakes);
-        const sealed = sealSecrets(secrets, before.id, plain);
-        if (!(await writer.records.replace({ ...after, secrets: sealed }))) throw staleVersion();
+        const sealed = sealedSecrets.seal(secrets, before.id, plain);
+        if (!(await writer.records.replace({ ...after, secrets: sealed }))) throw storedRecords.stale();
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);
@@ -313,7 +301,7 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
     method: 'DELETE',
     path,
     summary: 'Removes the settings of these models from an integration',
-    scope: integrationScopes('update'),
+    scope: integrationAccess.scopes('update'),
     audit: 'delete',
     params: Params,
     query: Type.Object(
@@ -334,7 +322,7 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
     handle: async ({ params, query, key, write, requireVersion, sendVersion }) => {
       const named = { slug: params.slug, workspace: query.workspace_id };
       const version = await write(async (writer) => {
-        const before = await visibleIntegration(writer, key, named, 'update');
+        const before = await integrationAccess.visible(writer, key, named, 'update');
         requireVersion(before.version);
         const gone = modelsToRemove(before, query.slugs);
         const models = before.data.models.filter(({ slug }) => !gone.has(slug));
@@ -342,7 +330,7 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
           ([field]) => ![...gone].some((slug) => field === modelHeaders(slug)),
         );
         const after = { ...changed(before, key, clock.now(), { models }), secrets: Object.fromEntries(kept) };
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        if (!(await writer.records.replace(after))) throw storedRecords.stale();
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);
@@ -387,7 +375,7 @@ function changed(
   now: number,
   data: Partial<IntegrationData>,
 ): StoredRecord<'integration'> {
-  return changedRecord(before, { data: { ...before.data, ...data } }, key, now);
+  return storedRecords.changed(before, { data: { ...before.data, ...data } }, key, now);
 }
 
 const Field = Type.Object({
@@ -439,14 +427,14 @@ export function providerKindsRoute({ router }: Pick<Scope, 'router'>): RouteDefi
     path: '/provider-kinds',
     summary: 'The providers that integrations can be made for, with the settings that each takes',
     scope: [
-      ...integrationScopes('list'),
-      ...integrationScopes('create'),
+      ...integrationAccess.scopes('list'),
+      ...integrationAccess.scopes('create'),
       'virtual_keys.list',
       'virtual_keys.create',
     ],
     // Reads only.
     audit: null,
-    reply: Type.Object({ ...listReply, data: Type.Array(KindReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(KindReply) }),
     handle() {
       const data = [...router.providers.keys()].sort((a, b) => a.localeCompare(b)).map(kind);
       return { object: 'list' as const, total: data.length, data };

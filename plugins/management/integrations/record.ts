@@ -6,13 +6,7 @@ import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts'
 import type { SecretMapping } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { headersOf } from '../../../core/organisation/mcp-address.ts';
-import {
-  maskedHeaders,
-  maskOf,
-  type PlainSecrets,
-  unmasked,
-  unmaskedConfigurations,
-} from '../shared/sealed-secrets.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import { Name, nearest, refusedBody, strict } from '../shared/fields.ts';
 import {
   changedContent,
@@ -39,22 +33,42 @@ import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
+/** Changes and shows the record of an integration. */
+export const integrationRecord = {
+  readMappings,
+  showMapping,
+  providerRow,
+  changed: changedIntegration,
+  shownConfigurations,
+  movedSecrets,
+  unboundReferences,
+};
+
 const access = sharedAccess('integration', { noun: 'integration', resource: 'integrations' });
 
 /** Scopes for an action on integrations; the caller needs one of them. */
-export const integrationScopes = access.scopes;
+const integrationScopes = access.scopes;
 
 /** Throws `scope_missing` when the key may not do this with integrations of the workspace, or of the organisation. */
-export const requireIntegrationScope = access.require;
+const requireIntegrationScope = access.require;
 
 /** The integration of a path. Throws `resource_not_found` when out of reach, `scope_missing` without the scope. */
-export const visibleIntegration = access.visible;
+const visibleIntegration = access.visible;
 
 /** A page of the integrations that a key sees. */
-export const seenIntegrations = access.seen;
+const seenIntegrations = access.seen;
 
 /** The integration named by a body. Throws `invalid_request` for one that the workspace may not use. */
-export const usableIntegration = access.usable;
+const usableIntegration = access.usable;
+
+/** Says which integrations a caller may see and change. */
+export const integrationAccess = {
+  scopes: integrationScopes,
+  requireScope: requireIntegrationScope,
+  visible: visibleIntegration,
+  seen: seenIntegrations,
+  usable: usableIntegration,
+};
 
 export { SecretMappings, SecretMappingSchema, type MappableFields };
 
@@ -66,7 +80,7 @@ interface MappedRecord {
 }
 
 /** The mappings of a body; unknown fields and references out of reach are added to `mistakes`. */
-export async function readMappings(
+async function readMappings(
   { records }: Pick<ResourcesReader, 'records'>,
   given: readonly Static<typeof SecretMappingSchema>[],
   { organisationId, workspaceId, fields }: MappedRecord,
@@ -100,7 +114,7 @@ export async function readMappings(
 }
 
 /** Converts a mapping to the API's shape. */
-export function showMapping(mapping: SecretMapping): Static<typeof SecretMappingSchema> {
+function showMapping(mapping: SecretMapping): Static<typeof SecretMappingSchema> {
   return {
     target_field: mapping.targetField,
     secret_reference_id: mapping.secretReferenceId,
@@ -112,10 +126,10 @@ export function showMapping(mapping: SecretMapping): Static<typeof SecretMapping
 export { PricingAdjustments };
 
 /** Slug in a body. */
-export const GivenSlug = Slug('Default: made of the name.');
+const GivenSlug = Slug('Default: made of the name.');
 
 /** Body that creates an integration. */
-export const CreateIntegration = Type.Object(
+const CreateIntegration = Type.Object(
   {
     ...newIntegrationFields,
     slug: Type.Optional(GivenSlug),
@@ -128,7 +142,7 @@ export const CreateIntegration = Type.Object(
 );
 
 /** Body that changes one; absent members stay, `configurations` and `secret_mappings` are replaced as a whole. */
-export const UpdateIntegration = Type.Object(
+const UpdateIntegration = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
     workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
@@ -136,6 +150,9 @@ export const UpdateIntegration = Type.Object(
   },
   strict,
 );
+
+/** Bodies of integrations. */
+export const integrationSchemas = { GivenSlug, Create: CreateIntegration, Update: UpdateIntegration };
 
 /** Members of a body that describe an integration. */
 type IntegrationBody = Omit<Static<typeof UpdateIntegration>, 'workspace_id'>;
@@ -147,7 +164,7 @@ export interface IntegrationOwner {
 }
 
 /** The row of a built-in provider. Throws `invalid_request` at `path` for an unknown name. */
-export function providerRow(
+function providerRow(
   { providers }: Pick<Scope['router'], 'providers'>,
   name: string,
   path: string,
@@ -160,7 +177,7 @@ export function providerRow(
 }
 
 /** The integration after the change by the body. Throws `invalid_request` with every mistake and its place. */
-export async function changedIntegration(
+async function changedIntegration(
   reader: Pick<ResourcesReader, 'records'>,
   body: IntegrationBody,
   before: IntegrationContent,
@@ -181,7 +198,7 @@ export async function changedIntegration(
     secretMappings,
     row,
     machineIdentity: owner.workspaceId === undefined,
-    configurations: unmaskedConfigurations(settings, before.plain, mistakes),
+    configurations: sealedSecrets.unmaskedConfigurations(settings, before.plain, mistakes),
   });
   mistakes.push(...issues);
   mistakes.push(...movedSecrets({ before, after: content, row, given: givenSecrets(body, content.plain) }));
@@ -216,7 +233,7 @@ function changedKey(
   mistakes: Mistake[],
 ): string | undefined {
   if (given === undefined) return before;
-  return given === null ? undefined : unmasked(given, before, mistakes, '/key');
+  return given === null ? undefined : sealedSecrets.unmasked(given, before, mistakes, '/key');
 }
 
 /** The settings of an integration in the form of a body. */
@@ -230,14 +247,16 @@ function asGivenConfigurations({ data, plain }: IntegrationContent): GivenConfig
 }
 
 /** The settings of an integration with masked secrets. */
-export function shownConfigurations(
+function shownConfigurations(
   { data }: StoredRecord<'integration'>,
   plain: PlainSecrets,
 ): Record<string, unknown> {
   const shown = showOptions(data.configurations);
   for (const [field, text] of Object.entries(plain)) {
-    if (field === 'configurations.headers') shown['custom_headers'] = maskedHeaders(headersOf(text));
-    else if (field.startsWith('configurations.')) shown[field.slice('configurations.'.length)] = maskOf(text);
+    if (field === 'configurations.headers')
+      shown['custom_headers'] = sealedSecrets.maskedHeaders(headersOf(text));
+    else if (field.startsWith('configurations.'))
+      shown[field.slice('configurations.'.length)] = sealedSecrets.mask(text);
   }
   return shown;
 }
@@ -255,7 +274,7 @@ interface SecretsChange {
  * Mistakes for secrets that a change would send to a new origin, unless the body gives them again: a caller who may
  * change an address need not know the secrets, and must not learn them through the change.
  */
-export function movedSecrets({ before, after, row, given }: SecretsChange): readonly Mistake[] {
+function movedSecrets({ before, after, row, given }: SecretsChange): readonly Mistake[] {
   const [was, is] = [originsOf(before.data, row), originsOf(after.data, row)];
   const mistakes: Mistake[] = [];
   for (const field of Object.keys(after.plain)) {
@@ -284,7 +303,7 @@ function movedMistake(field: string, { origin }: SecretOrigin): Mistake {
 }
 
 /** Mistakes for mappings to secrets that may not be sent to all of these origins. */
-export async function unboundReferences(
+async function unboundReferences(
   { records }: Pick<ResourcesReader, 'records'>,
   mappings: readonly SecretMapping[],
   originsOf: (mapping: SecretMapping) => readonly SecretOrigin[],

@@ -11,55 +11,17 @@ import type { Page } from '../../../core/ports/page.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { RecordResource } from '../shared/record-resource.ts';
-import {
-  changeRecord,
-  eachOf,
-  everyRecord,
-  newSlug,
-  staleVersion,
-  visibleWorkspace,
-  workspaceOfBody,
-} from '../shared/records.ts';
-import {
-  changedIntegration,
-  CreateIntegration,
-  GivenSlug,
-  integrationScopes,
-  providerRow,
-  requireIntegrationScope,
-  seenIntegrations,
-  showMapping,
-  shownConfigurations,
-  UpdateIntegration,
-  visibleIntegration,
-} from './record.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { integrationAccess, integrationRecord, integrationSchemas } from './record.ts';
 import { integrationModelRoutes } from './models.ts';
-import {
-  maskOf,
-  openSecrets,
-  type PlainSecrets,
-  sealSecrets,
-  shownSecrets,
-} from '../shared/sealed-secrets.ts';
-import { addDefaultProvider, requireUnused } from '../providers/routes.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
+import { providerRecords } from '../providers/routes.ts';
 import { Identifier, ManagedBy, Name, orNull, Place, strict } from '../shared/fields.ts';
 import { accessTo } from '../../../core/access/integration-access.ts';
 import { integrationBudgetKey } from '../../../core/access/limit-charges.ts';
 import { accessLimits } from '../../../core/organisation/providers.ts';
 import type { IntegrationAccess, IntegrationData } from '../../../core/ports/record-kinds.ts';
-import {
-  BodyAccessLimit,
-  rateLimitsOfBody,
-  ResetTimes,
-  ResetUsage,
-  resetUsed,
-  shownRateLimits,
-  ShownRateLimits,
-  showResetTimes,
-  showUsedLimit,
-  usageLimitOfBody,
-  UsageLimitSchema,
-} from '../shared/limits.ts';
+import { limitFields, limitSchemas } from '../shared/limits.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
 import type { UsageLimit } from '../../../core/ports/budgets.ts';
 import { showUsageLimit } from '../../../core/organisation/limits.ts';
@@ -84,8 +46,8 @@ const IntegrationReply = Type.Object({
 /** Access of workspaces to an integration, in answers. */
 const AccessReply = Type.Object({
   enabled: Type.Boolean(),
-  usage_limits: orNull(Type.Array(UsageLimitSchema)),
-  rate_limits: ShownRateLimits,
+  usage_limits: orNull(Type.Array(limitSchemas.UsageLimit)),
+  rate_limits: limitSchemas.ShownRateLimits,
 });
 
 /** One integration. */
@@ -128,15 +90,15 @@ function showWholeIntegration(
   const { workspaces } = data;
   return {
     ...showIntegration(record),
-    masked_key: plain['key'] === undefined ? '' : maskOf(plain['key']),
-    configurations: shownConfigurations(record, plain),
+    masked_key: plain['key'] === undefined ? '' : sealedSecrets.mask(plain['key']),
+    configurations: integrationRecord.shownConfigurations(record, plain),
     global_workspace_access_settings: showAccess(data.globalAccess),
     allow_all_models: data.allowAllModels,
     workspace_count:
       record.workspaceId === undefined
         ? Object.values(workspaces).filter(({ enabled }) => enabled).length
         : 1,
-    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
+    secret_mappings: data.secretMappings.map((mapping) => integrationRecord.showMapping(mapping)),
     pricing_adjustments: showAdjustments(data),
   };
 }
@@ -144,12 +106,12 @@ function showWholeIntegration(
 /** Converts an access to the API's shape. */
 function showAccess(
   access: IntegrationAccess,
-  show: (limit: UsageLimit) => Static<typeof UsageLimitSchema> = showUsageLimit,
+  show: (limit: UsageLimit) => Static<typeof limitSchemas.UsageLimit> = showUsageLimit,
 ): Static<typeof AccessReply> {
   return {
     enabled: access.enabled,
     usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map((limit) => show(limit)),
-    rate_limits: shownRateLimits(access.rateLimits),
+    rate_limits: limitFields.shownRates(access.rateLimits),
   };
 }
 
@@ -186,14 +148,14 @@ const path = '/integrations/{slug}/workspaces';
 const Params = Type.Object({ slug: Identifier });
 const maxWorkspaces = 1000;
 
-const given = { enabled: Type.Boolean(), ...accessLimits, usage_limits: BodyAccessLimit };
+const given = { enabled: Type.Boolean(), ...accessLimits, usage_limits: limitSchemas.BodyAccessLimit };
 const WorkspaceAccess = Type.Object(
   {
     id: Name('Id or slug of the workspace.'),
     ...given,
-    reset_usage: ResetUsage,
+    reset_usage: limitSchemas.ResetUsage,
     create_default_provider: Type.Optional(Type.Boolean()),
-    default_provider_slug: Type.Optional(GivenSlug),
+    default_provider_slug: Type.Optional(integrationSchemas.GivenSlug),
   },
   strict,
 );
@@ -216,13 +178,15 @@ const Body = Type.Object(
           'Create a provider in workspaces that may use the integration and have none. Default true.',
       }),
     ),
-    default_provider_slug: Type.Optional(GivenSlug),
+    default_provider_slug: Type.Optional(integrationSchemas.GivenSlug),
   },
   { ...strict, minProperties: 1 },
 );
 const Reply = Type.Object({
   total: Type.Integer(),
-  workspaces: Type.Array(Type.Object({ id: Type.String(), ...AccessReply.properties, ...ResetTimes })),
+  workspaces: Type.Array(
+    Type.Object({ id: Type.String(), ...AccessReply.properties, ...limitSchemas.ResetTimes }),
+  ),
   global_workspace_access: AccessReply,
 });
 const limits = { enabled: true, usage_limits: null, rate_limits: null };
@@ -244,7 +208,7 @@ function listRoute(scope: Scope): RouteDefinition {
     method: 'GET',
     path,
     summary: 'Workspaces that may use an integration, and their limits',
-    scope: integrationScopes('read'),
+    scope: integrationAccess.scopes('read'),
     // Reads only.
     audit: null,
     params: Params,
@@ -257,7 +221,9 @@ function listRoute(scope: Scope): RouteDefinition {
       },
     },
     async handle({ params, key, read, sendVersion }) {
-      const record = await read((reader) => visibleIntegration(reader, key, { slug: params.slug }, 'read'));
+      const record = await read((reader) =>
+        integrationAccess.visible(reader, key, { slug: params.slug }, 'read'),
+      );
       sendVersion(record.version);
       const { workspaces, globalAccess } = record.data;
       const named =
@@ -268,8 +234,8 @@ function listRoute(scope: Scope): RouteDefinition {
         total: named.length,
         workspaces: named.map(([id, access]) => ({
           id,
-          ...showAccess(access, (limit) => showUsedLimit(limit, budgetOf(record, id), scope.budgets)),
-          ...showResetTimes(access.usageLimits, budgetOf(record, id), scope),
+          ...showAccess(access, (limit) => limitFields.showUsed(limit, budgetOf(record, id), scope.budgets)),
+          ...limitFields.showResetTimes(access.usageLimits, budgetOf(record, id), scope),
         })),
         global_workspace_access: showAccess(globalAccess),
       };
@@ -283,7 +249,7 @@ function updateRoute({ clock, budgets }: Scope): RouteDefinition {
     method: 'PUT',
     path,
     summary: 'Sets which workspaces may use an integration, and their limits',
-    scope: integrationScopes('update'),
+    scope: integrationAccess.scopes('update'),
     audit: 'update',
     params: Params,
     body: Body,
@@ -296,20 +262,20 @@ function updateRoute({ clock, budgets }: Scope): RouteDefinition {
       const now = clock.now();
       const by = key.userId || key.id;
       const { after, reset } = await write(async (writer) => {
-        const before = await visibleIntegration(writer, key, { slug: params.slug }, 'update');
+        const before = await integrationAccess.visible(writer, key, { slug: params.slug }, 'update');
         requireVersion(before.version);
         requireShared(before, 'integration');
         const said = await namedWorkspaces(writer, before.organisationId, body.workspaces ?? []);
         const data = changedAccess(before.data, body, said);
-        const after = await changeRecord(writer, before, { data }, key, now);
+        const after = await storedRecords.change(writer, before, { data }, key, now);
         for (const [workspaceId, slug] of await providedWorkspaces(writer, after, { body, said }))
-          await addDefaultProvider(writer, after, workspaceId, { slug, by, now });
+          await providerRecords.addDefault(writer, after, workspaceId, { slug, by, now });
         const reset = [...said].flatMap(([id, one]) => (one.reset_usage === true ? [id] : []));
         return { id: after.id, result: { after, reset } };
       });
       for (const id of reset) {
         const limits = accessTo(after, id)?.usageLimits ?? [];
-        await resetUsed(limits, budgetOf(after, id), budgets);
+        await limitFields.resetUsed(limits, budgetOf(after, id), budgets);
       }
       sendVersion(after.version);
       return {};
@@ -340,12 +306,14 @@ function accessOf(
   before: IntegrationAccess | undefined,
   pointer: string,
 ): IntegrationAccess {
-  const limit = usageLimitOfBody(usage ?? null, `${pointer}/usage_limits`);
+  const limit = limitFields.usageOfBody(usage ?? null, `${pointer}/usage_limits`);
   return {
     enabled,
     usageLimits: usage === undefined ? (before?.usageLimits ?? []) : limit === undefined ? [] : [limit],
     rateLimits:
-      rates === undefined ? (before?.rateLimits ?? []) : rateLimitsOfBody(rates, `${pointer}/rate_limits`),
+      rates === undefined
+        ? (before?.rateLimits ?? [])
+        : limitFields.ratesOfBody(rates, `${pointer}/rate_limits`),
   };
 }
 
@@ -360,7 +328,7 @@ async function providedWorkspaces(
   const wanted = new Map<string, string | undefined>();
   if (byDefault && body.global_workspace_access?.enabled === true) {
     const list = (page: Page) => reader.workspaces.list(organisationId, { statuses: ['active'] }, page);
-    for await (const { id } of eachOf(list)) wanted.set(id, slug);
+    for await (const { id } of storedRecords.eachOf(list)) wanted.set(id, slug);
   }
   for (const [id, one] of said) {
     if (one.create_default_provider ?? byDefault) wanted.set(id, one.default_provider_slug ?? slug);
@@ -378,34 +346,34 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
     operations: 'integrations',
     path: '/integrations',
     parameter: 'slug',
-    scopes: integrationScopes,
+    scopes: integrationAccess.scopes,
     find: (reader, key, { idOrSlug, workspace }, action) =>
-      visibleIntegration(reader, key, { slug: idOrSlug, workspace }, action),
+      integrationAccess.visible(reader, key, { slug: idOrSlug, workspace }, action),
   });
   return [
     integrations.create({
       summary:
         'Creates an integration: credentials for a provider, for the organisation or for one workspace',
-      body: CreateIntegration,
+      body: integrationSchemas.Create,
       reply: Type.Object({ id: Type.String(), slug: Type.String(), object: Type.Literal('integration') }),
       examples: {
         request: { name: 'OpenAI, production', slug: 'openai-prod', ai_provider_id: 'openai', key: 'sk-…' },
         response: { id: integrationExample.id, slug: 'openai-prod', object: 'integration' },
       },
-      prepare: ({ body }) => providerRow(router, body.ai_provider_id, '/ai_provider_id'),
+      prepare: ({ body }) => integrationRecord.providerRow(router, body.ai_provider_id, '/ai_provider_id'),
       async make(writer, { id, key, body, prepared: row }) {
-        const workspaceId = (await workspaceOfBody(writer, key, body.workspace_id))?.id;
-        requireIntegrationScope(key, 'create', workspaceId);
+        const workspaceId = (await places.ofBody(writer, key, body.workspace_id))?.id;
+        integrationAccess.requireScope(key, 'create', workspaceId);
         const owner = { organisationId: key.organisationId, workspaceId };
         const empty = emptyIntegration(body.name, body.ai_provider_id);
-        const { plain, ...content } = await changedIntegration(writer, body, empty, { owner, row });
-        const slug = body.slug ?? newSlug('', body.name);
-        return { workspaceId, slug, ...content, secrets: sealSecrets(secrets, id, plain) };
+        const { plain, ...content } = await integrationRecord.changed(writer, body, empty, { owner, row });
+        const slug = body.slug ?? storedRecords.newSlug('', body.name);
+        return { workspaceId, slug, ...content, secrets: sealedSecrets.seal(secrets, id, plain) };
       },
       async show(record, writer, { body }) {
         const { id, slug, workspaceId, createdBy: by, createdAt: now } = record;
         if (workspaceId !== undefined && body.create_default_provider !== false)
-          await addDefaultProvider(writer, record, workspaceId, {
+          await providerRecords.addDefault(writer, record, workspaceId, {
             slug: body.default_provider_slug,
             by,
             now,
@@ -427,9 +395,9 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
       entry: IntegrationReply,
       examples: { response: { object: 'list', total: 1, data: [integrationExample] } },
       async rows(reader, { key, query: { workspace_id: named, type = 'all' } }, { offset, limit }) {
-        const workspace = named === undefined ? undefined : (await visibleWorkspace(reader, key, named)).id;
+        const workspace = named === undefined ? undefined : (await places.visible(reader, key, named)).id;
         const workspaceId = workspace ?? reachOf(key).workspaceId;
-        return seenIntegrations(reader, key, { workspaceId, type, offset, limit });
+        return integrationAccess.seen(reader, key, { workspaceId, type, offset, limit });
       },
       show: showIntegration,
     }),
@@ -438,21 +406,24 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
       query: Place,
       reply: IntegrationDetail,
       examples: { response: wholeIntegrationExample },
-      show: (record) => showWholeIntegration(record, shownSecrets(secrets, record)),
+      show: (record) => showWholeIntegration(record, sealedSecrets.shown(secrets, record)),
     }),
     integrations.update({
       summary: 'Updates an integration; omitted fields stay unchanged',
       query: Place,
-      body: UpdateIntegration,
+      body: integrationSchemas.Update,
       reply: IntegrationDetail,
       examples: { request: { key: 'sk-…' }, response: wholeIntegrationExample },
       async change(before, writer, { body }) {
-        const row = providerRow(router, before.data.aiProviderId, '');
-        const opened = { name: before.name, data: before.data, plain: openSecrets(secrets, before) };
-        const { plain, ...content } = await changedIntegration(writer, body, opened, { owner: before, row });
-        return { ...content, secrets: sealSecrets(secrets, before.id, plain) };
+        const row = integrationRecord.providerRow(router, before.data.aiProviderId, '');
+        const opened = { name: before.name, data: before.data, plain: sealedSecrets.open(secrets, before) };
+        const { plain, ...content } = await integrationRecord.changed(writer, body, opened, {
+          owner: before,
+          row,
+        });
+        return { ...content, secrets: sealedSecrets.seal(secrets, before.id, plain) };
       },
-      show: (record) => showWholeIntegration(record, openSecrets(secrets, record)),
+      show: (record) => showWholeIntegration(record, sealedSecrets.open(secrets, record)),
     }),
     integrations.remove({
       summary: 'Deletes an integration and its providers, unless one of them is still in use',
@@ -470,8 +441,8 @@ async function removeProviders(
   writer: ResourcesWriter,
   { id, organisationId }: StoredRecord<'integration'>,
 ): Promise<void> {
-  const providers = await everyRecord(writer, 'provider', organisationId, { parentId: id });
-  await requireUnused(writer, organisationId, providers);
+  const providers = await storedRecords.every(writer, 'provider', organisationId, { parentId: id });
+  await providerRecords.requireUnused(writer, organisationId, providers);
   for (const provider of providers) await writer.records.remove('provider', organisationId, provider.id);
 }
 
@@ -481,5 +452,6 @@ export async function removeIntegration(
   record: StoredRecord<'integration'>,
 ): Promise<void> {
   await removeProviders(writer, record);
-  if (!(await writer.records.remove('integration', record.organisationId, record.id))) throw staleVersion();
+  if (!(await writer.records.remove('integration', record.organisationId, record.id)))
+    throw storedRecords.stale();
 }

@@ -11,11 +11,11 @@ import {
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { linkOrigin } from '../../../core/pipeline/browser.ts';
-import { showUser, userExample, UserReply } from '../users/record.ts';
-import { staleVersion } from '../shared/records.ts';
+import { userRecords } from '../users/record.ts';
+import { storedRecords } from '../shared/records.ts';
 import { strict } from '../shared/fields.ts';
-import { insertMembers } from '../workspaces/members.ts';
-import { keysOfPeople, newSecret, type NewSecret, newUserKey } from '../api-keys/access.ts';
+import { memberRecords } from '../workspaces/members.ts';
+import { newKeys, type NewSecret } from '../api-keys/access.ts';
 import { settingsInForce } from '../settings/routes.ts';
 import { sha256 } from '../../../core/base/bytes.ts';
 
@@ -60,19 +60,19 @@ export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition 
     body: Body,
     reply: Type.Object({
       object: Type.Literal('accepted-invite'),
-      user: UserReply,
+      user: userRecords.Reply,
       api_keys: Type.Array(Key),
     }),
     examples: {
       request: { token: 'q3Vv0n4Dq2bY8kXwT1mZs7RcLe5HjUa9', first_name: 'Ann', last_name: 'Lee' },
-      response: { object: 'accepted-invite', user: userExample, api_keys: [] },
+      response: { object: 'accepted-invite', user: userRecords.example, api_keys: [] },
     },
     async handle({ body, key, write }) {
       const now = clock.now();
       return write(async (writer) => {
         const invite = await writer.invites.find(key.organisationId, key.id);
         // The invite may have been accepted or cancelled in between.
-        if (invite === undefined || statusOf(invite, now) !== 'pending') throw staleVersion();
+        if (invite === undefined || statusOf(invite, now) !== 'pending') throw storedRecords.stale();
         const user = await userOf(writer, invite, {
           firstName: body.first_name ?? '',
           lastName: body.last_name ?? '',
@@ -81,7 +81,7 @@ export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition 
         const joined = await join(writer, invite, { user, now });
         const keys = [];
         for (const workspace of joined) {
-          const secret = newSecret(keyPrefix);
+          const secret = newKeys.secret(keyPrefix);
           const id = await giveKey(writer, invite, { user, workspace, secret, now });
           if (id === undefined) continue;
           const object = 'api-key' as const;
@@ -94,8 +94,8 @@ export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition 
           acceptedAt: now,
           ...change,
         });
-        if (!isReplaced) throw staleVersion();
-        const shown = showUser(
+        if (!isReplaced) throw storedRecords.stale();
+        const shown = userRecords.show(
           user,
           joined.map(({ id }) => id),
         );
@@ -158,8 +158,8 @@ async function giveKey(
   const place = { organisationId: invite.organisationId, workspaceId: workspace.id };
   const { user_api_keys: rules } = await settingsInForce(writer, place.organisationId, place.workspaceId);
   const most = rules.maxPerWorkspace;
-  if (most !== undefined && (await keysOfPeople(writer, place, now)) >= most) return undefined;
-  const record = newUserKey({ invite, user, workspaceId: workspace.id, secret, rules, now });
+  if (most !== undefined && (await newKeys.ofPeople(writer, place, now)) >= most) return undefined;
+  const record = newKeys.ofUser({ invite, user, workspaceId: workspace.id, secret, rules, now });
   await writer.apiKeys.insert(record);
   return record.id;
 }
@@ -204,7 +204,8 @@ async function join(
     const workspace = await writer.workspaces.find(organisationId, id);
     if (workspace?.status !== 'active') continue;
     const present = await writer.members.find(organisationId, workspace.id, user.id);
-    if (present === undefined) await insertMembers(writer, workspace, { wanted: [{ user, role }], now });
+    if (present === undefined)
+      await memberRecords.insert(writer, workspace, { wanted: [{ user, role }], now });
     joined.push(workspace);
   }
   return joined;

@@ -5,15 +5,9 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { InviteFilter, InviteRecord } from '../../../core/ports/people.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { acceptInviteRoute, newInviteLink, statusOf } from './accept.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  GivenOrganisationRole,
-  GivenWorkspaceRole,
-  readWorkspaceRole,
-  requireGrant,
-  WorkspaceRoleSchema,
-} from '../users/record.ts';
-import { staleVersion } from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { readWorkspaceRole, requireGrant, roleSchemas } from '../users/record.ts';
+import { storedRecords } from '../shared/records.ts';
 import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import { canonicalScope, refuseScopes, type Role } from '../../../core/access/scopes.ts';
 import type { Mistake } from '../../../core/base/json.ts';
@@ -22,11 +16,11 @@ import type { Mistake } from '../../../core/base/json.ts';
 const CreateInvite = Type.Object(
   {
     email: Type.String({ format: 'email', maxLength: 255 }),
-    role: GivenOrganisationRole,
+    role: roleSchemas.GivenOrganisation,
     workspaces: Type.Optional(
       Type.Array(
         Type.Object(
-          { id: Name('A workspace, by its id or slug.'), role: Type.Optional(GivenWorkspaceRole) },
+          { id: Name('A workspace, by its id or slug.'), role: Type.Optional(roleSchemas.GivenWorkspace) },
           strict,
         ),
         { maxItems: 100, description: 'Workspaces that the user joins, with the role `member` by default.' },
@@ -108,9 +102,9 @@ const InviteReply = Type.Object({
   object: Type.Literal('invite'),
   id: Type.String(),
   email: Type.String(),
-  role: GivenOrganisationRole,
+  role: roleSchemas.GivenOrganisation,
   status: InviteStatus,
-  workspaces: Type.Array(Type.Object({ id: Type.String(), role: WorkspaceRoleSchema })),
+  workspaces: Type.Array(Type.Object({ id: Type.String(), role: roleSchemas.Workspace })),
   workspace_api_key_details: Type.Object({ scopes: Type.Array(Type.String()) }),
   invited_by: Type.String({ description: 'Id of the user or key that created the invite.' }),
   created_at: Type.String(),
@@ -235,14 +229,14 @@ function listRoute({ clock }: Scope): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
-        role: Type.Optional(GivenOrganisationRole),
+        ...paging.query,
+        role: Type.Optional(roleSchemas.GivenOrganisation),
         email: Type.Optional(Type.String({ maxLength: 255 })),
         status: Type.Optional(InviteStatus),
       },
       strict,
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(InviteReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(InviteReply) }),
     examples: { response: { object: 'list', total: 1, data: [inviteExample] } },
     async handle({ query, key, read }) {
       const filter: InviteFilter = {
@@ -250,7 +244,7 @@ function listRoute({ clock }: Scope): RouteDefinition {
         ...(query.email !== undefined && { email: query.email }),
         ...(query.status !== undefined && { status: query.status }),
       };
-      const page = pageOf(query);
+      const page = paging.of(query);
       const { total, data } = await read(({ invites }) => invites.list(key.organisationId, filter, page));
       const now = clock.now();
       return { object: 'list' as const, total, data: data.map((invite) => showInvite(invite, now)) };
@@ -296,7 +290,8 @@ function cancelRoute({ clock }: Scope): RouteDefinition {
         if (before.status === 'accepted') throw alreadyAcceptedError(before);
         const change = { updatedAt: clock.now(), version: before.version + 1 };
         const after: InviteRecord = { ...before, status: 'cancelled', ...change };
-        if (before.status !== 'cancelled' && !(await writer.invites.replace(after))) throw staleVersion();
+        if (before.status !== 'cancelled' && !(await writer.invites.replace(after)))
+          throw storedRecords.stale();
         return { id: before.id, result: undefined };
       });
       return {};
@@ -340,7 +335,7 @@ function resendRoute({ clock, publicUrl }: Scope): RouteDefinition {
           updatedAt: now,
           version: before.version + 1,
         });
-        if (!isReplaced) throw staleVersion();
+        if (!isReplaced) throw storedRecords.stale();
         return { id: before.id, result: undefined };
       });
       return { invite_link: made.link, inviteLink: made.link };

@@ -4,16 +4,7 @@ import { isJsonObject, type JsonObject } from '../../../core/base/json.ts';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type } from '../../../core/pipeline/plugin.ts';
 import { strict } from '../shared/fields.ts';
-import {
-  BudgetBody,
-  budgetMetadata,
-  BudgetUpdateBody,
-  foreign,
-  liteLLMPeriod,
-  periodOf,
-  refuseForeign,
-  Shown,
-} from './fields.ts';
+import { budgetMetadata, foreign, litellmBodies, liteLLMDurations, litellmFields } from './fields.ts';
 import { idIn, type OwnRoutes } from './own-routes.ts';
 
 type Input = RouteInput<unknown, unknown, unknown>;
@@ -33,11 +24,11 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       scope: routes.scopeOf('usage_limit_policies.create'),
       feature,
       audit: 'create',
-      body: BudgetBody,
-      reply: Shown,
+      body: litellmBodies.Budget,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { body } = input;
-        refuseForeign(body, foreign.budget);
+        litellmFields.refuseForeign(body, foreign.budget);
         const id = body.budget_id ?? randomUUID();
         const known = await budgets(routes, input, (one) => budgetId(one) === id);
         if (known.length > 0)
@@ -63,11 +54,11 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       scope: routes.scopeOf('usage_limit_policies.update'),
       feature,
       audit: 'update',
-      body: BudgetUpdateBody,
-      reply: Shown,
+      body: litellmBodies.BudgetUpdate,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { body } = input;
-        refuseForeign(body, foreign.budget);
+        litellmFields.refuseForeign(body, foreign.budget);
         const before = await requireBudget(routes, input, body.budget_id);
         const changed = await routes.run('usage_limit_policies.update', input, {
           params: { policyUsageLimitsId: idIn(before) },
@@ -86,7 +77,7 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       // Reads only.
       audit: null,
       body: Type.Object({ budgets: Type.Array(Id, { minItems: 1, maxItems: 100 }) }, strict),
-      reply: Type.Array(Shown),
+      reply: Type.Array(litellmBodies.Shown),
       async handle(input) {
         const wanted = new Set(input.body.budgets);
         return (await budgets(routes, input, (one) => wanted.has(budgetId(one) ?? ''))).map(show);
@@ -102,7 +93,7 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       // Reads only.
       audit: null,
       query: Type.Object({}, strict),
-      reply: Type.Array(Shown),
+      reply: Type.Array(litellmBodies.Shown),
       async handle(input) {
         return (await budgets(routes, input, () => true)).map(show);
       },
@@ -116,7 +107,7 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       feature,
       audit: 'delete',
       body: Type.Object({ id: Id }, strict),
-      reply: Shown,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const found = await requireBudget(routes, input, input.body.id);
         const params = { policyUsageLimitsId: idIn(found) };
@@ -161,7 +152,7 @@ function limitOf({
 }: GivenBudget): JsonObject {
   return {
     ...(soft !== undefined && { alert_threshold: soft }),
-    ...periodOf(period),
+    ...litellmFields.period(period),
     ...(typeof next === 'string' && { next_usage_reset_at: next }),
   };
 }
@@ -172,7 +163,7 @@ function show(one: JsonObject): JsonObject {
     budget_id: budgetId(one) ?? null,
     max_budget: one['credit_limit'] ?? null,
     soft_budget: one['alert_threshold'] ?? null,
-    budget_duration: liteLLMPeriod(one),
+    budget_duration: liteLLMDurations.period(one),
     budget_reset_at: one['next_reset_at'] ?? null,
     max_parallel_requests: null,
     tpm_limit: null,

@@ -3,6 +3,18 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/bas
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import { refusedBody, strict } from '../shared/fields.ts';
 
+/** Members of the compatible routes, to and from records. */
+export const litellmFields = {
+  refuseForeign,
+  content: contentOf,
+  changedDefaults,
+  period: periodOf,
+  end: endOf,
+  info: infoOf,
+  team: teamOf,
+  sent,
+};
+
 // Durations as LiteLLM writes them: `30s`, `24h`, `7d`, `1mo`, `monthly`.
 
 const dayMs = 86_400_000;
@@ -16,7 +28,15 @@ const millisecondsOf: Readonly<Record<string, number>> = {
 };
 
 /** Every duration of LiteLLM. */
-export const liteLLMDuration = '^(?:\\d{1,6}(?:s|m|h|d|w|mo)|hourly|daily|weekly|monthly)$';
+const liteLLMDuration = '^(?:\\d{1,6}(?:s|m|h|d|w|mo)|hourly|daily|weekly|monthly)$';
+
+/** Durations as LiteLLM writes them. */
+export const liteLLMDurations = {
+  schema: liteLLMDuration,
+  reset: liteLLMReset,
+  period: liteLLMPeriod,
+  end: liteLLMEnd,
+};
 
 /** Members of a usage limit that say when it begins anew. */
 interface LiteLLMReset {
@@ -29,7 +49,7 @@ interface LiteLLMReset {
  * `monthly` on the first of the month, `7d`, `1w` and `weekly` on Mondays. Undefined for a duration of other than whole days from
  * 1 to 365; months other than `1mo` have no period in LiteLLM either.
  */
-export function liteLLMReset(duration: string): LiteLLMReset | undefined {
+function liteLLMReset(duration: string): LiteLLMReset | undefined {
   const read = readDuration(duration);
   if (read === undefined) return undefined;
   const days = (read.count * (millisecondsOf[read.unit] ?? NaN)) / dayMs;
@@ -40,7 +60,7 @@ export function liteLLMReset(duration: string): LiteLLMReset | undefined {
 }
 
 /** The `budget_duration` of a usage limit, as its clients mostly write it; null without a period. */
-export function liteLLMPeriod(limit: JsonObject): string | null {
+function liteLLMPeriod(limit: JsonObject): string | null {
   const { periodic_reset: reset, periodic_reset_days: days } = limit;
   if (typeof days === 'number') return `${days}d`;
   return reset === 'monthly' ? '30d' : reset === 'weekly' ? '7d' : null;
@@ -50,7 +70,7 @@ export function liteLLMPeriod(limit: JsonObject): string | null {
  * The time in milliseconds at which a `duration` that begins at `start` ends: months are those of the calendar, the last day of a
  * shorter month stands for one that it lacks. Undefined for what is no duration, or ends beyond the year 9999.
  */
-export function liteLLMEnd(duration: string, start: number): number | undefined {
+function liteLLMEnd(duration: string, start: number): number | undefined {
   const read = readDuration(duration);
   if (read === undefined) return undefined;
   const end =
@@ -181,7 +201,7 @@ function without(names: object): Record<string, ReturnType<typeof Type.Optional>
 
 const Secret = Type.String({ minLength: 1, maxLength: 512, description: 'Secret or id of the key.' });
 
-export const GenerateBody = Type.Object(
+const GenerateBody = Type.Object(
   {
     ...without(newKeyRemedies),
     ...fields,
@@ -189,7 +209,7 @@ export const GenerateBody = Type.Object(
   },
   strict,
 );
-export const UpdateBody = Type.Object(
+const UpdateBody = Type.Object(
   {
     ...without(keyRemedies),
     ...fields,
@@ -198,14 +218,14 @@ export const UpdateBody = Type.Object(
   },
   strict,
 );
-export const DeleteBody = Type.Object(
+const DeleteBody = Type.Object(
   {
     keys: Type.Array(Secret, { minItems: 1, maxItems: 100 }),
     key_aliases: Type.Optional(Type.Null({ description: 'Names of keys may be the same: give `keys`.' })),
   },
   strict,
 );
-export const TeamBody = Type.Object(
+const TeamBody = Type.Object(
   {
     ...without(newTeamRemedies),
     team_alias: Type.String({ minLength: 1, maxLength: 255 }),
@@ -215,7 +235,7 @@ export const TeamBody = Type.Object(
   },
   strict,
 );
-export const TeamUpdateBody = Type.Object(
+const TeamUpdateBody = Type.Object(
   {
     ...without(teamRemedies),
     team_id: Type.String({ minLength: 1, maxLength: 255, description: 'Id or slug of a workspace.' }),
@@ -227,14 +247,14 @@ export const TeamUpdateBody = Type.Object(
   strict,
 );
 
-export const RegenerateBody = Type.Object({ key: Secret }, strict);
+const RegenerateBody = Type.Object({ key: Secret }, strict);
 
 const budget = {
   soft_budget: optional(Type.Number({ minimum: 0, description: '`alert_threshold` of the policy here.' })),
   budget_duration: limits.budget_duration,
   budget_reset_at: optional(Type.String({ format: 'date-time', description: 'End of the first period.' })),
 };
-export const BudgetBody = Type.Object(
+const BudgetBody = Type.Object(
   {
     ...without(budgetRemedies),
     ...budget,
@@ -250,7 +270,7 @@ export const BudgetBody = Type.Object(
   },
   strict,
 );
-export const BudgetUpdateBody = Type.Object(
+const BudgetUpdateBody = Type.Object(
   {
     ...without(budgetRemedies),
     ...budget,
@@ -259,7 +279,20 @@ export const BudgetUpdateBody = Type.Object(
   },
   strict,
 );
-export const Shown = Type.Object({}, { additionalProperties: true });
+const Shown = Type.Object({}, { additionalProperties: true });
+
+/** Bodies and replies of the compatible routes. */
+export const litellmBodies = {
+  Generate: GenerateBody,
+  Update: UpdateBody,
+  Delete: DeleteBody,
+  Team: TeamBody,
+  TeamUpdate: TeamUpdateBody,
+  Regenerate: RegenerateBody,
+  Budget: BudgetBody,
+  BudgetUpdate: BudgetUpdateBody,
+  Shown,
+};
 
 /** Members that a key and a team share. */
 type Content = Partial<
@@ -287,7 +320,7 @@ export const foreign = {
 };
 
 /** Throws `invalid_request` for each member without a counterpart that is not empty, with what to do instead. */
-export function refuseForeign(body: object, table: Readonly<Record<string, string>>): void {
+function refuseForeign(body: object, table: Readonly<Record<string, string>>): void {
   const mistakes = Object.entries(body).flatMap(([name, value]: [string, unknown]) => {
     const remedy = table[name];
     return remedy === undefined || isEmpty(value) ? [] : [{ path: `/${name}`, message: remedy }];
@@ -303,7 +336,7 @@ function isEmpty(value: unknown): boolean {
 }
 
 /** Members of a key here. Throws `invalid_request` for a budget of less than a day. */
-export function contentOf(
+function contentOf(
   body: Content,
   now: number,
 ): {
@@ -367,7 +400,7 @@ function allowedModels(given: readonly string[] | null | undefined): string[] | 
  * Defaults of a record with the given ones in place of its own: metadata of a key name its user and budget still, unless
  * they are given. `kept` are the other members to send again.
  */
-export function changedDefaults(before: JsonObject, given: JsonObject, kept: readonly string[]): JsonObject {
+function changedDefaults(before: JsonObject, given: JsonObject, kept: readonly string[]): JsonObject {
   const own = isJsonObject(before['defaults']) ? before['defaults'] : {};
   const metadata = isJsonObject(own['metadata']) ? own['metadata'] : {};
   const bound = ['user_id', budgetMetadata].filter((name) => metadata[name] !== undefined);
@@ -382,14 +415,14 @@ function pick(record: JsonObject, names: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)));
 }
 
-export function periodOf(duration: string | null | undefined): LiteLLMReset {
+function periodOf(duration: string | null | undefined): LiteLLMReset {
   if (typeof duration !== 'string') return {};
   const reset = liteLLMReset(duration);
   if (reset !== undefined) return reset;
   throw refusedBody([{ path: '/budget_duration', message: 'must be whole days, from 1d to 365d, or 1mo' }]);
 }
 
-export function endOf(duration: string | null | undefined, now: number): string | undefined {
+function endOf(duration: string | null | undefined, now: number): string | undefined {
   if (typeof duration !== 'string') return undefined;
   const end = liteLLMEnd(duration, now);
   if (end !== undefined) return new Date(end).toISOString();
@@ -397,7 +430,7 @@ export function endOf(duration: string | null | undefined, now: number): string 
 }
 
 /** A key as LiteLLM shows one. */
-export function infoOf(key: JsonObject): JsonObject {
+function infoOf(key: JsonObject): JsonObject {
   const usage = isJsonObject(key['usage_limits']) ? key['usage_limits'] : {};
   const defaults = isJsonObject(key['defaults']) ? key['defaults'] : {};
   return {
@@ -418,7 +451,7 @@ export function infoOf(key: JsonObject): JsonObject {
 }
 
 /** A workspace as LiteLLM shows a team. */
-export function teamOf(workspace: JsonObject): JsonObject {
+function teamOf(workspace: JsonObject): JsonObject {
   const [usage = {}] = Array.isArray(workspace['usage_limits'])
     ? workspace['usage_limits'].filter(isJsonObject)
     : [];
@@ -448,7 +481,7 @@ function limitsOf(usage: JsonObject, rateLimits: JsonValue | undefined): JsonObj
 }
 
 /** The request's fields, as answers repeat them. */
-export function sent(body: Content): JsonObject {
+function sent(body: Content): JsonObject {
   return {
     duration: body.duration ?? null,
     max_budget: body.max_budget ?? null,

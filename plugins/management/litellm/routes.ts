@@ -1,23 +1,7 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import { budgetRoutes, requireBudget } from './budgets.ts';
-import {
-  changedDefaults,
-  contentOf,
-  DeleteBody,
-  endOf,
-  foreign,
-  GenerateBody,
-  infoOf,
-  refuseForeign,
-  RegenerateBody,
-  sent,
-  Shown,
-  TeamBody,
-  teamOf,
-  TeamUpdateBody,
-  UpdateBody,
-} from './fields.ts';
+import { foreign, litellmBodies, litellmFields } from './fields.ts';
 import { idIn, OwnRoutes, recordsIn } from './own-routes.ts';
 import { randomUUID } from 'node:crypto';
 import { sha256 } from '../../../core/base/bytes.ts';
@@ -71,7 +55,7 @@ export function litellmRoutes(scope: Scope): readonly RouteDefinition[] {
         scope: [],
         // Changes nothing.
         audit: null,
-        reply: Shown,
+        reply: litellmBodies.Shown,
         handle() {
           throw new GatewayError(
             'not_supported',
@@ -115,20 +99,20 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
       summary: 'LiteLLM: creates a key of a workspace; only this answer contains its secret',
       scope: routes.scopeOf(makeKey),
       audit: 'create',
-      body: GenerateBody,
-      reply: Shown,
+      body: litellmBodies.Generate,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { body, key } = input;
-        refuseForeign(body, foreign.key);
+        litellmFields.refuseForeign(body, foreign.key);
         if (typeof body.budget_id === 'string') await requireBudget(routes, input, body.budget_id);
         const workspace = body.team_id ?? (key.workspaceId || scope.directory.defaultWorkspaceId);
         const name = body.key_alias ?? `key-${randomUUID().slice(0, 8)}`;
         const made = await routes.run(makeKey, input, {
-          body: { name, scopes, workspace_id: workspace, ...contentOf(body, now()) },
+          body: { name, scopes, workspace_id: workspace, ...litellmFields.content(body, now()) },
         });
         const id = idIn(made);
         return {
-          ...sent(body),
+          ...litellmFields.sent(body),
           key: made['key'] ?? null,
           token: id,
           token_id: id,
@@ -136,7 +120,7 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
           key_alias: name,
           team_id: workspace,
           models: body.models ?? [],
-          expires: endOf(body.duration, now()) ?? null,
+          expires: litellmFields.end(body.duration, now()) ?? null,
         };
       },
     }),
@@ -149,11 +133,11 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
       // Reads only.
       audit: null,
       query: Type.Object({ key: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })) }, strict),
-      reply: Shown,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const id = input.query.key === undefined ? input.key.id : idOf(input.query.key);
         const found = await routes.run('api_keys.get', input, { params: { id } });
-        return { key: found['key'], info: infoOf(found) };
+        return { key: found['key'], info: litellmFields.info(found) };
       },
     }),
     defineRoute({
@@ -177,7 +161,7 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
         },
         strict,
       ),
-      reply: Shown,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { page = 1, size = 10, team_id: workspace, key_hash: id } = input.query;
         const isFull = input.query.return_full_object === true;
@@ -191,7 +175,7 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
         });
         const total = Number(listed['total']);
         return {
-          keys: recordsIn(listed).map((one) => (isFull ? infoOf(one) : idIn(one))),
+          keys: recordsIn(listed).map((one) => (isFull ? litellmFields.info(one) : idIn(one))),
           total_count: total,
           current_page: page,
           total_pages: Math.ceil(total / size),
@@ -205,11 +189,11 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
       summary: 'LiteLLM: updates a key; omitted fields stay unchanged',
       scope: routes.scopeOf('api_keys.update'),
       audit: 'update',
-      body: UpdateBody,
-      reply: Shown,
+      body: litellmBodies.Update,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { body } = input;
-        refuseForeign(body, foreign.keyUpdate);
+        litellmFields.refuseForeign(body, foreign.keyUpdate);
         const id = idOf(body.key);
         if (typeof body.budget_id === 'string') await requireBudget(routes, input, body.budget_id);
         const before = await routes.run('api_keys.get', input, { params: { id } });
@@ -221,16 +205,16 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
           throw refusedBody([
             { path: '/team_id', message: 'a key stays in its workspace: make another there' },
           ]);
-        const { defaults, ...content } = contentOf(body, now());
+        const { defaults, ...content } = litellmFields.content(body, now());
         const changed = await routes.run('api_keys.update', input, {
           params: { id },
           body: {
             ...(typeof body.key_alias === 'string' && { name: body.key_alias }),
             ...content,
-            ...(defaults && { defaults: changedDefaults(before, defaults, ofKeys) }),
+            ...(defaults && { defaults: litellmFields.changedDefaults(before, defaults, ofKeys) }),
           },
         });
-        return infoOf(changed);
+        return litellmFields.info(changed);
       },
     }),
     defineRoute({
@@ -240,8 +224,8 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
       summary: 'LiteLLM: deletes keys, by their secrets or ids',
       scope: routes.scopeOf('api_keys.delete'),
       audit: 'delete',
-      body: DeleteBody,
-      reply: Shown,
+      body: litellmBodies.Delete,
+      reply: litellmBodies.Shown,
       async handle(input) {
         for (const one of input.body.keys)
           await routes.run('api_keys.delete', input, { params: { id: idOf(one) } });
@@ -255,13 +239,13 @@ function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefinition[] 
       summary: 'LiteLLM: a new secret for a key; the previous one stays valid for 30 minutes',
       scope: routes.scopeOf('api_keys.rotate'),
       audit: 'rotate',
-      body: RegenerateBody,
-      reply: Shown,
+      body: litellmBodies.Regenerate,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const id = idOf(input.body.key);
         const rotated = await routes.run('api_keys.rotate', input, { params: { id } });
         const shown = await routes.run('api_keys.get', input, { params: { id } });
-        return { ...infoOf(shown), key: rotated['key'] ?? null, token_id: id };
+        return { ...litellmFields.info(shown), key: rotated['key'] ?? null, token_id: id };
       },
     }),
   ];
@@ -281,16 +265,21 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
       summary: 'LiteLLM: creates a workspace',
       scope: routes.scopeOf('workspaces.create'),
       audit: 'create',
-      body: TeamBody,
-      reply: Shown,
+      body: litellmBodies.Team,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { body } = input;
-        refuseForeign(body, foreign.team);
+        litellmFields.refuseForeign(body, foreign.team);
         const made = await routes.run('workspaces.create', input, {
-          body: { name: body.team_alias, ...ofWorkspace(contentOf(body, clock.now())) },
+          body: { name: body.team_alias, ...ofWorkspace(litellmFields.content(body, clock.now())) },
         });
-        const { models } = teamOf(made);
-        return { ...sent(body), team_alias: body.team_alias, team_id: idIn(made), models: models ?? [] };
+        const { models } = litellmFields.team(made);
+        return {
+          ...litellmFields.sent(body),
+          team_alias: body.team_alias,
+          team_id: idIn(made),
+          models: models ?? [],
+        };
       },
     }),
     defineRoute({
@@ -302,11 +291,11 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
       // Reads only.
       audit: null,
       query: Type.Object({ team_id: Id }, strict),
-      reply: Shown,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { team_id: workspaceId } = input.query;
         const found = await routes.run('workspaces.get', input, { params: { workspaceId } });
-        return { team_id: idIn(found), team_info: teamOf(found), keys: [], team_memberships: [] };
+        return { team_id: idIn(found), team_info: litellmFields.team(found), keys: [], team_memberships: [] };
       },
     }),
     defineRoute({
@@ -318,9 +307,9 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
       // Reads only.
       audit: null,
       query: Type.Object({}, strict),
-      reply: Type.Array(Shown),
+      reply: Type.Array(litellmBodies.Shown),
       async handle(input) {
-        return (await routes.list('workspaces.list', input, { page_size: 100 })).map(teamOf);
+        return (await routes.list('workspaces.list', input, { page_size: 100 })).map(litellmFields.team);
       },
     }),
     defineRoute({
@@ -344,7 +333,7 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
         },
         strict,
       ),
-      reply: Shown,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { page = 1, page_size: size = 10, team_alias: name } = input.query;
         const listed = await routes.run('workspaces.list', input, {
@@ -352,7 +341,7 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
         });
         const total = Number(listed['total']);
         return {
-          teams: recordsIn(listed).map(teamOf),
+          teams: recordsIn(listed).map(litellmFields.team),
           ...{ total, page, page_size: size, total_pages: Math.ceil(total / size) },
         };
       },
@@ -364,23 +353,23 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
       summary: 'LiteLLM: updates a workspace; omitted fields stay unchanged',
       scope: routes.scopeOf('workspaces.update'),
       audit: 'update',
-      body: TeamUpdateBody,
-      reply: Shown,
+      body: litellmBodies.TeamUpdate,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { body } = input;
-        refuseForeign(body, foreign.teamUpdate);
+        litellmFields.refuseForeign(body, foreign.teamUpdate);
         const params = { workspaceId: body.team_id };
-        const { defaults, ...content } = contentOf(body, clock.now());
+        const { defaults, ...content } = litellmFields.content(body, clock.now());
         const before = defaults && (await routes.run('workspaces.get', input, { params }));
         const changed = await routes.run('workspaces.update', input, {
           params,
           body: {
             ...(typeof body.team_alias === 'string' && { name: body.team_alias }),
             ...ofWorkspace(content),
-            ...(before && { defaults: changedDefaults(before, defaults, ['config_id']) }),
+            ...(before && { defaults: litellmFields.changedDefaults(before, defaults, ['config_id']) }),
           },
         });
-        return { team_id: idIn(changed), data: teamOf(changed) };
+        return { team_id: idIn(changed), data: litellmFields.team(changed) };
       },
     }),
     defineRoute({
@@ -391,7 +380,7 @@ function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): readonl
       scope: routes.scopeOf('workspaces.delete'),
       audit: 'delete',
       body: Type.Object({ team_ids: Type.Array(Id, { minItems: 1, maxItems: 100 }) }, strict),
-      reply: Shown,
+      reply: litellmBodies.Shown,
       async handle(input) {
         const { team_ids: ids } = input.body;
         for (const workspaceId of ids)
@@ -407,7 +396,7 @@ function ofWorkspace({
   usage_limits: usage,
   rate_limits: rates,
   defaults,
-}: ReturnType<typeof contentOf>): JsonObject {
+}: ReturnType<typeof litellmFields.content>): JsonObject {
   return {
     ...(usage !== undefined && { usage_limits: usage === null ? [] : [usage] }),
     ...(rates !== undefined && { rate_limits: rates }),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readCursor, writeCursor, type LogPlace } from './routes.ts';
+import { logCursor, type LogPlace } from './routes.ts';
 
 const place: LogPlace = {
   order: 'oldest',
@@ -9,16 +9,16 @@ const place: LogPlace = {
 };
 
 test('a cursor is the place that it was made of', () => {
-  assert.deepEqual(readCursor(writeCursor(place)), place);
-  assert.deepEqual(readCursor(writeCursor({ ...place, order: 'newest' })).order, 'newest');
-  assert.match(writeCursor(place), /^[\w-]+$/);
+  assert.deepEqual(logCursor.read(logCursor.write(place)), place);
+  assert.deepEqual(logCursor.read(logCursor.write({ ...place, order: 'newest' })).order, 'newest');
+  assert.match(logCursor.write(place), /^[\w-]+$/);
 });
 
 test('anything else is refused', () => {
-  const cursor = writeCursor(place);
+  const cursor = logCursor.write(place);
   const text = Buffer.from(cursor, 'base64url').toString();
   const changed = Buffer.from(text.replace('oldest', 'newest')).toString('base64url');
   const later = Buffer.from(text.replace('0123 0d1b', '0124 0d1b')).toString('base64url');
   for (const bad of ['', 'x', cursor.slice(0, -4), `${cursor}AAAA`, changed, later, '%', "' OR 1=1"])
-    assert.throws(() => readCursor(bad), { code: 'invalid_request', param: 'cursor' }, bad);
+    assert.throws(() => logCursor.read(bad), { code: 'invalid_request', param: 'cursor' }, bad);
 });

@@ -10,7 +10,7 @@ import {
   testScope,
   testStart,
 } from '../../../tests/kit/plugin-kit.ts';
-import { listLogsRoute, readCursor } from './routes.ts';
+import { listLogsRoute, logCursor } from './routes.ts';
 
 interface Reply {
   readonly object: string;
@@ -145,7 +145,7 @@ test('the last numbered page leads on', async () => {
   const { list, records } = setting(10_050);
   const page = await list({ page_size: 200, current_page: 49 });
   assert.deepEqual([page.data.length, page.has_more], [200, true]);
-  assert.equal(readCursor(page.next_cursor ?? '').after.id, records[9999]?.request.id);
+  assert.equal(logCursor.read(page.next_cursor ?? '').after.id, records[9999]?.request.id);
 });
 
 test('the number of entries and the bodies only when they are asked for', async () => {

@@ -9,6 +9,9 @@ import { filterQuery, readFilter } from '../shared/request-filter.ts';
 import { strict } from '../shared/fields.ts';
 import { sha256 } from '../../../core/base/bytes.ts';
 
+/** The cursor of a list of logs. */
+export const logCursor = { write: writeCursor, read: readCursor };
+
 /** Start of the next page of a list of log entries. */
 export interface LogPlace {
   readonly order: 'newest' | 'oldest';
@@ -22,13 +25,13 @@ const written =
   /^(newest|oldest) (\d{1,15}) (\d{1,15}) (\d{1,15}) ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 /** The place as an opaque cursor for clients. */
-export function writeCursor({ order, window, after }: LogPlace): string {
+function writeCursor({ order, window, after }: LogPlace): string {
   const text = `${order} ${window.from} ${window.to} ${after.createdAt} ${after.id}`;
   return Buffer.from(checkOf(text) + text).toString('base64url');
 }
 
 /** Inverse of `writeCursor`. Throws `invalid_request` for any other text. */
-export function readCursor(cursor: string): LogPlace {
+function readCursor(cursor: string): LogPlace {
   const whole = Buffer.from(cursor, 'base64url').toString();
   const text = whole.slice(checkLength);
   const [, order, from, to, createdAt, id = ''] = written.exec(text) ?? [];

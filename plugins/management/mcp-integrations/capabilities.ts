@@ -1,9 +1,9 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpCapability, McpCapabilityType, McpServerData } from '../../../core/ports/record-kinds.ts';
-import { changeRecord } from '../shared/records.ts';
+import { storedRecords } from '../shared/records.ts';
 import { mcpIntegrationAccess as access } from './record.ts';
-import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { Page } from '../../../core/ports/page.ts';
 import type { Mistake } from '../../../core/base/json.ts';
@@ -60,7 +60,7 @@ const SharedCapability = Type.Object({
 const Count = Type.Object({ total: Type.Integer(), enabled: Type.Integer() });
 
 /** Number of capabilities of each type, on every page. */
-export const CapabilityCounts = Type.Object({
+const CapabilityCounts = Type.Object({
   tools: Count,
   prompts: Count,
   resources: Count,
@@ -68,10 +68,10 @@ export const CapabilityCounts = Type.Object({
 });
 
 /** Query of a list of capabilities: a page from 1 (`page`) or from 0 (`current_page`), of all types or of one. */
-const CapabilityQuery = Type.Object({ ...numberedPageQuery, type: Type.Optional(CapabilityType) }, strict);
+const CapabilityQuery = Type.Object({ ...paging.numberedQuery, type: Type.Optional(CapabilityType) }, strict);
 
 /** Members of a list of capabilities beside its data. */
-const capabilityListReply = { ...longListReply, counts: CapabilityCounts };
+const capabilityListReply = { ...listReplies.longOf, counts: CapabilityCounts };
 
 /** Converts a capability to the API's shape; members of a wrong type are left out. */
 function showDescribed({
@@ -133,7 +133,7 @@ const countedAs = {
 } as const satisfies Readonly<Record<McpCapabilityType, keyof Static<typeof CapabilityCounts>>>;
 
 /** Number of capabilities of each type. */
-export function countCapabilities(
+function countCapabilities(
   capabilities: readonly Pick<McpCapability, 'type' | 'enabled'>[],
 ): Static<typeof CapabilityCounts> {
   const none = () => ({ total: 0, enabled: 0 });
@@ -155,7 +155,7 @@ function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>, S>(
   const wanted = type === undefined ? capabilities : capabilities.filter((one) => one.type === type);
   const data = wanted.slice(page.offset, page.offset + page.limit);
   return {
-    ...longList(page, { total: wanted.length, data }, data.map(show)),
+    ...listReplies.long(page, { total: wanted.length, data }, data.map(show)),
     counts: countCapabilities(capabilities),
   };
 }
@@ -171,11 +171,20 @@ const capabilityExample: Static<typeof SharedCapability> = {
 };
 
 /** For the reference. */
-export const countsExample: Static<typeof CapabilityCounts> = {
+const countsExample: Static<typeof CapabilityCounts> = {
   tools: { total: 1, enabled: 1 },
   prompts: { total: 0, enabled: 0 },
   resources: { total: 0, enabled: 0 },
   resource_templates: { total: 0, enabled: 0 },
+};
+
+/** Capabilities of a server, counted and merged. */
+export const capabilityCounts = {
+  Schema: CapabilityCounts,
+  of: countCapabilities,
+  example: countsExample,
+  key: capabilityKey,
+  merged: mergedCapabilities,
 };
 
 /** Upper bound of mistakes in one answer: the search for each suggestion compares all names. */
@@ -220,7 +229,7 @@ const IntegrationCapabilitiesBody = Type.Object(
 );
 
 /** Key of a capability: names are unique within a type. */
-export function capabilityKey({ type, name }: { readonly type: McpCapabilityType; readonly name: string }) {
+function capabilityKey({ type, name }: { readonly type: McpCapabilityType; readonly name: string }) {
   return `${type} ${name}`;
 }
 
@@ -308,7 +317,7 @@ function listRoute(): RouteDefinition {
     },
     async handle({ params, query, key, read, sendVersion }) {
       const { type, ...asked } = query;
-      const page = numberedPageOf(asked);
+      const page = paging.numberedOf(asked);
       const named = { slug: params.mcpIntegrationId };
       const record = await read((reader) => access.visible(reader, key, named, 'read'));
       sendVersion(record.version);
@@ -348,7 +357,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
             return { ...one, digest: undefined, ...one.pending, pending: undefined, enabled, updatedAt: now };
           return enabled === one.enabled ? one : { ...one, enabled, updatedAt: now };
         });
-        const after = await changeRecord(
+        const after = await storedRecords.change(
           writer,
           before,
           { data: { ...before.data, capabilities } },
@@ -409,7 +418,7 @@ function serverListRoute(): RouteDefinition {
     },
     async handle({ params, query, key, read, sendVersion }) {
       const { type, ...asked } = query;
-      const page = numberedPageOf(asked);
+      const page = paging.numberedOf(asked);
       const { server, integration } = await read((reader) =>
         visibleServer(reader, key, { idOrSlug: params.mcpServerId }),
       );
@@ -454,7 +463,7 @@ function serverUpdateRoute({ clock }: Scope): RouteDefinition {
           .filter(({ enabled }) => !enabled)
           .map(({ type, name }) => ({ type, name, enabled: false }));
         const data: McpServerData = { ...before.data, capabilities: [...kept, ...off] };
-        const after = await changeRecord(writer, before, { data }, key, clock.now());
+        const after = await storedRecords.change(writer, before, { data }, key, clock.now());
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);
@@ -464,7 +473,7 @@ function serverUpdateRoute({ clock }: Scope): RouteDefinition {
 }
 
 /** Capabilities of a server; enabled unless the integration or the workspace disabled them. */
-export function mergedCapabilities(
+function mergedCapabilities(
   { data }: StoredRecord<'mcp_server'>,
   integration: StoredRecord<'mcp_integration'>,
 ): readonly (McpCapability & { readonly integrationEnabled: boolean })[] {

@@ -5,17 +5,11 @@ import { toolDigest } from '../../../core/organisation/tool-digest.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpCapability, McpIntegrationData } from '../../../core/ports/record-kinds.ts';
-import {
-  CapabilityCounts,
-  capabilityKey,
-  countCapabilities,
-  countsExample,
-  mergedCapabilities,
-} from './capabilities.ts';
+import { capabilityCounts } from './capabilities.ts';
 import { type McpIntegration, mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
 import { Identifier, orNull, strict } from '../shared/fields.ts';
 import { visibleServer } from '../mcp-servers/record.ts';
-import { noSuchRecord, visibleWorkspace } from '../shared/records.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { McpAddress, McpDescription, McpOffer } from '../../../core/ports/mcp.ts';
 import { clientCredentials, oauthSecretOf } from '../../../core/organisation/mcp-token.ts';
@@ -84,7 +78,7 @@ export class McpSync {
     const { id, organisationId } = asked;
     return resources.write(organisationId, async ({ records }) => {
       const record = await records.find('mcp_integration', { organisationId }, id);
-      if (record === undefined) throw noSuchRecord(mcpIntegrationNoun, asked.slug);
+      if (record === undefined) throw storedRecords.noSuch(mcpIntegrationNoun, asked.slug);
       if (!isSameServer(record, asked)) return record;
       const now = clock.now();
       const data =
@@ -130,10 +124,10 @@ function withOffers(
   offers: readonly McpOffer[],
   now: number,
 ): readonly McpCapability[] {
-  const known = new Map(before.map((one) => [capabilityKey(one), one]));
+  const known = new Map(before.map((one) => [capabilityCounts.key(one), one]));
   return offers.map(({ type, name, described: said, digest }) => {
     const offered: Description = { described: plain(said), ...(digest !== undefined && { digest }) };
-    const was = known.get(capabilityKey({ type, name }));
+    const was = known.get(capabilityCounts.key({ type, name }));
     if (was === undefined) return { type, name, ...offered, enabled: true, createdAt: now, updatedAt: now };
     return withDescription(was, offered, now);
   });
@@ -171,7 +165,7 @@ const Reply = Type.Object({
   sync_status: Type.Union([Type.Literal('synced'), Type.Literal('failed'), Type.Literal('never')]),
   last_synced_at: orNull(Type.String({ description: 'Time of the last successful handshake.' })),
   sync_error: orNull(Type.String({ description: 'Reason for the failure of the last handshake.' })),
-  counts: CapabilityCounts,
+  counts: capabilityCounts.Schema,
 });
 const refresh = Type.Optional(
   Type.Boolean({
@@ -186,7 +180,7 @@ const example: Static<typeof Reply> = {
   sync_status: 'synced',
   last_synced_at: '2026-11-22T09:00:00.000Z',
   sync_error: null,
-  counts: countsExample,
+  counts: capabilityCounts.example,
 };
 
 /** The routes of MCP server metadata, which synchronise it. */
@@ -226,8 +220,7 @@ function ofIntegrationRoute(sync: McpSync): RouteDefinition {
       const { integration, workspaceId } = await read(async (reader) => {
         const named = { slug: params.mcpIntegrationId, workspace };
         const record = await access.visible(reader, key, named, 'read');
-        const said =
-          workspace === undefined ? undefined : (await visibleWorkspace(reader, key, workspace)).id;
+        const said = workspace === undefined ? undefined : (await places.visible(reader, key, workspace)).id;
         return {
           integration: await withReferences(reader, record),
           workspaceId: said ?? record.workspaceId ?? reachOf(key).workspaceId,
@@ -265,7 +258,7 @@ function ofServerRoute(sync: McpSync): RouteDefinition {
       const record = isUsableIn(integration.record, workspaceId)
         ? await sync.synced(integration, { workspaceId, refresh })
         : integration.record;
-      return showMetadata(record.data, mergedCapabilities(server, record));
+      return showMetadata(record.data, capabilityCounts.merged(server, record));
     },
   });
 }
@@ -282,7 +275,7 @@ function showMetadata(
     sync_status: syncError !== '' ? 'failed' : server === undefined ? 'never' : 'synced',
     last_synced_at: server === undefined ? null : new Date(server.syncedAt).toISOString(),
     sync_error: syncError === '' ? null : syncError,
-    counts: countCapabilities(capabilities),
+    counts: capabilityCounts.of(capabilities),
   };
 }
 

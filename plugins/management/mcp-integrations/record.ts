@@ -6,12 +6,11 @@ import type {
 } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
-  GivenSlug,
   type IntegrationOwner,
+  integrationRecord,
+  integrationSchemas,
   type MappableFields,
-  readMappings,
   SecretMappings,
-  unboundReferences,
 } from '../integrations/record.ts';
 import {
   customHeadersField,
@@ -20,13 +19,7 @@ import {
   headerValueMistake,
   mappedHeader,
 } from '../../../core/organisation/mcp-address.ts';
-import {
-  maskedHeaders,
-  maskOf,
-  type PlainSecrets,
-  unmasked,
-  unmaskedHeaders,
-} from '../shared/sealed-secrets.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import {
   identityHeaderMistakes,
   IdentityHeadersSchema,
@@ -43,6 +36,13 @@ import { originOf } from '../../../core/providers/provider-row.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
 import type { Mistake } from '../../../core/base/json.ts';
+
+/** Changes and shows the record of an MCP integration. */
+export const mcpRecord = {
+  empty: emptyMcpIntegration,
+  changed: changedMcpIntegration,
+  showConfigurations: showMcpConfigurations,
+};
 
 const path = '/configurations/oauth';
 
@@ -82,7 +82,12 @@ function changedOauth(change: OauthChange, mistakes: Mistake[]): ChangedOauth {
     if (given !== undefined) {
       const text = given[name];
       if (text !== undefined)
-        secrets[field] = unmasked(text, isMoved ? undefined : stored, mistakes, `${path}/${name}`);
+        secrets[field] = sealedSecrets.unmasked(
+          text,
+          isMoved ? undefined : stored,
+          mistakes,
+          `${path}/${name}`,
+        );
     } else if (stored !== undefined) {
       secrets[field] = stored;
       const message = 'is missing: it would be sent to another server than before, so say it again';
@@ -119,7 +124,7 @@ function showOauth(
 ): Static<typeof McpOauthReply> | undefined {
   const masked = oauthSecrets.names.flatMap((name) => {
     const text = plain[oauthSecrets.field(name)];
-    return text === undefined ? [] : [[name, maskOf(text)] as const];
+    return text === undefined ? [] : [[name, sealedSecrets.mask(text)] as const];
   });
   const shown = { ...oauth, ...Object.fromEntries(masked) };
   return Object.keys(shown).length === 0 ? undefined : shown;
@@ -149,7 +154,7 @@ export const mcpIntegrationAccess = sharedAccess('mcp_integration', {
 const maxPassthroughBytes = 4096;
 
 /** Authentication type of a server. */
-export const McpAuthType = Type.Union(
+const McpAuthType = Type.Union(
   [
     Type.Literal('oauth_auto'),
     Type.Literal('oauth_client_credentials'),
@@ -197,13 +202,13 @@ const fields = {
 };
 
 /** Body that creates an MCP integration. */
-export const CreateMcpIntegration = Type.Object(
+const CreateMcpIntegration = Type.Object(
   {
     name: Name('For people.'),
     url: Url,
     auth_type: McpAuthType,
     transport: Transport,
-    slug: Type.Optional(GivenSlug),
+    slug: Type.Optional(integrationSchemas.GivenSlug),
     organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
     workspace_id: Type.Optional(
       Name('Owning workspace: id or slug. Default: the organisation, or the workspace of the key.'),
@@ -214,7 +219,7 @@ export const CreateMcpIntegration = Type.Object(
 );
 
 /** Body that changes one; absent members stay, `configurations` and `secret_mappings` are replaced as a whole. */
-export const UpdateMcpIntegration = Type.Object(
+const UpdateMcpIntegration = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
     url: Type.Optional(Url),
@@ -234,7 +239,7 @@ interface McpIntegrationContent {
 }
 
 /** Starting content of a new one: without access for workspaces, never synchronised. */
-export function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): McpIntegrationContent {
+function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): McpIntegrationContent {
   return {
     name: body.name,
     plain: {},
@@ -256,7 +261,7 @@ export function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): 
 }
 
 /** The MCP integration after the change by the body. Throws `invalid_request` with every mistake and its place. */
-export async function changedMcpIntegration(
+async function changedMcpIntegration(
   reader: Pick<ResourcesReader, 'records'>,
   body: Static<typeof UpdateMcpIntegration>,
   before: McpIntegrationContent,
@@ -267,7 +272,12 @@ export async function changedMcpIntegration(
   const secretMappings =
     given === undefined
       ? before.data.secretMappings
-      : await readMappings(reader, given ?? [], { ...owner, fields: mappableHeaders }, mistakes);
+      : await integrationRecord.readMappings(
+          reader,
+          given ?? [],
+          { ...owner, fields: mappableHeaders },
+          mistakes,
+        );
   const url = body.url ?? before.data.url;
   const urlMistake = addressMistake(url);
   if (urlMistake !== undefined) mistakes.push({ path: '/url', message: urlMistake });
@@ -292,7 +302,7 @@ export async function changedMcpIntegration(
     oauthSecrets.nameOf(targetField) === undefined
       ? [originOf(url)]
       : [oauthSecrets.origin(oauth.settings, url)];
-  mistakes.push(...(await unboundReferences(reader, secretMappings, originsOf, owner)));
+  mistakes.push(...(await integrationRecord.unboundReferences(reader, secretMappings, originsOf, owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
   const names = Object.keys(headers);
   const reached = {
@@ -357,7 +367,7 @@ function changedHeaders(
     return before;
   }
   const given = configurations.custom_headers ?? {};
-  const headers = unmaskedHeaders(given, isMoved ? {} : before, mistakes, path);
+  const headers = sealedSecrets.unmaskedHeaders(given, isMoved ? {} : before, mistakes, path);
   // Masked headers without a stored value are refused already.
   if (mistakes.length === 0) mistakes.push(...headerMistakes(headers, path));
   return headers;
@@ -377,10 +387,10 @@ function changedPassthrough(
 }
 
 /** Transport of the server. */
-export const McpTransport = Type.Union([Type.Literal('http'), Type.Literal('sse')]);
+const McpTransport = Type.Union([Type.Literal('http'), Type.Literal('sse')]);
 
 /** Headers sent to a server beside those of the protocol, in answers. */
-export const McpConfigurationsReply = Type.Object(
+const McpConfigurationsReply = Type.Object(
   {
     custom_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
     passthrough_header: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
@@ -390,15 +400,24 @@ export const McpConfigurationsReply = Type.Object(
   { description: 'Header values and secrets are masked.' },
 );
 
+/** Bodies and replies of MCP integrations. */
+export const mcpSchemas = {
+  AuthType: McpAuthType,
+  Create: CreateMcpIntegration,
+  Update: UpdateMcpIntegration,
+  Transport: McpTransport,
+  ConfigurationsReply: McpConfigurationsReply,
+};
+
 export type McpIntegration = StoredRecord<'mcp_integration'>;
 
 /** Headers sent to the server and its OAuth settings, with masked values. */
-export function showMcpConfigurations(
+function showMcpConfigurations(
   data: Pick<McpIntegrationData, 'passthroughHeader' | 'identityHeaders' | 'oauth'>,
   plain: PlainSecrets,
 ): Static<typeof McpConfigurationsReply> {
   const { passthroughHeader, identityHeaders } = data;
-  const headers = maskedHeaders(headersOf(plain[customHeadersField]));
+  const headers = sealedSecrets.maskedHeaders(headersOf(plain[customHeadersField]));
   const oauth = showOauth(data, plain);
   return {
     ...(Object.keys(headers).length > 0 && { custom_headers: headers }),

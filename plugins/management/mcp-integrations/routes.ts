@@ -2,35 +2,21 @@ import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import {
-  changeRecord,
-  everyRecord,
-  newSlug,
-  requireNoUsers,
-  requireOrganisation,
-  visibleWorkspace,
-  workspaceOfBody,
-} from '../shared/records.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { RecordResource } from '../shared/record-resource.ts';
-import { openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import {
-  changedMcpIntegration,
-  CreateMcpIntegration,
-  emptyMcpIntegration,
-  McpAuthType,
-  McpConfigurationsReply,
   type McpIntegration,
   mcpIntegrationAccess as access,
   mcpIntegrationNoun,
-  McpTransport,
-  showMcpConfigurations,
-  UpdateMcpIntegration,
+  mcpRecord,
+  mcpSchemas,
 } from './record.ts';
-import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, Name, orNull, Place, strict } from '../shared/fields.ts';
 import type { McpIntegrationData } from '../../../core/ports/record-kinds.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
-import { SecretMappingSchema, showMapping } from '../integrations/record.ts';
+import { integrationRecord, SecretMappingSchema } from '../integrations/record.ts';
 
 /** An MCP integration in the API. */
 const McpIntegrationReply = Type.Object({
@@ -42,9 +28,9 @@ const McpIntegrationReply = Type.Object({
   workspace_id: orNull(Type.String()),
   type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
   url: Type.String(),
-  auth_type: McpAuthType,
-  transport: McpTransport,
-  configurations: McpConfigurationsReply,
+  auth_type: mcpSchemas.AuthType,
+  transport: mcpSchemas.Transport,
+  configurations: mcpSchemas.ConfigurationsReply,
   secret_mappings: Type.Array(SecretMappingSchema),
   global_workspace_access: Type.Object(
     { enabled: Type.Boolean() },
@@ -72,8 +58,8 @@ function showMcpIntegration(record: McpIntegration, plain: PlainSecrets): Static
     url: data.url,
     auth_type: data.authType,
     transport: data.transport,
-    configurations: showMcpConfigurations(data, plain),
-    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
+    configurations: mcpRecord.showConfigurations(data, plain),
+    secret_mappings: data.secretMappings.map((mapping) => integrationRecord.showMapping(mapping)),
     global_workspace_access: { enabled: data.globalAccess.enabled },
     workspaces_count:
       workspaceId === undefined ? Object.values(data.workspaces).filter(({ enabled }) => enabled).length : 1,
@@ -124,12 +110,12 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
       access.visible(reader, key, { slug: idOrSlug, workspace }, action),
   });
   const show = (record: StoredRecord<'mcp_integration'>) =>
-    showMcpIntegration(record, openSecrets(secrets, record));
+    showMcpIntegration(record, sealedSecrets.open(secrets, record));
   return [
     integrations.create({
       summary:
         'Creates an MCP integration: the address of an MCP server, for the organisation or for one workspace',
-      body: CreateMcpIntegration,
+      body: mcpSchemas.Create,
       reply: Type.Object({ id: Type.String(), slug: Type.String(), object: Type.Literal('mcp-integration') }),
       examples: {
         request: {
@@ -142,15 +128,15 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
         },
         response: { id: mcpIntegrationExample.id, slug: 'tickets', object: 'mcp-integration' },
       },
-      prepare: ({ key, body }) => requireOrganisation(key, body.organisation_id),
+      prepare: ({ key, body }) => places.requireOrganisation(key, body.organisation_id),
       async make(writer, { id, key, body }) {
-        const workspaceId = (await workspaceOfBody(writer, key, body.workspace_id))?.id;
+        const workspaceId = (await places.ofBody(writer, key, body.workspace_id))?.id;
         access.require(key, 'create', workspaceId);
         const owner = { organisationId: key.organisationId, workspaceId };
-        const empty = emptyMcpIntegration(body);
-        const { plain, ...content } = await changedMcpIntegration(writer, body, empty, owner);
-        const slug = body.slug ?? newSlug('', body.name);
-        return { workspaceId, slug, ...content, secrets: sealSecrets(secrets, id, plain) };
+        const empty = mcpRecord.empty(body);
+        const { plain, ...content } = await mcpRecord.changed(writer, body, empty, owner);
+        const slug = body.slug ?? storedRecords.newSlug('', body.name);
+        return { workspaceId, slug, ...content, secrets: sealedSecrets.seal(secrets, id, plain) };
       },
       show: ({ id, slug }) => ({ id, slug, object: 'mcp-integration' as const }),
     }),
@@ -165,13 +151,13 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
     integrations.update({
       summary: 'Updates an MCP integration; omitted fields stay unchanged',
       query: Place,
-      body: UpdateMcpIntegration,
+      body: mcpSchemas.Update,
       reply: McpIntegrationReply,
       examples: { request: { name: 'Tickets, production' }, response: mcpIntegrationExample },
       async change(before, writer, { body }) {
-        const opened = { name: before.name, data: before.data, plain: openSecrets(secrets, before) };
-        const { plain, ...content } = await changedMcpIntegration(writer, body, opened, before);
-        return { ...content, secrets: sealSecrets(secrets, before.id, plain) };
+        const opened = { name: before.name, data: before.data, plain: sealedSecrets.open(secrets, before) };
+        const { plain, ...content } = await mcpRecord.changed(writer, body, opened, before);
+        return { ...content, secrets: sealedSecrets.seal(secrets, before.id, plain) };
       },
       show,
     }),
@@ -180,9 +166,9 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
       query: Place,
       examples: { response: {} },
       async requireUnused(writer, { id, organisationId, name }) {
-        const servers = await everyRecord(writer, 'mcp_server', organisationId, { parentId: id });
+        const servers = await storedRecords.every(writer, 'mcp_server', organisationId, { parentId: id });
         const users = { 'MCP servers': servers.map(({ slug }) => slug) };
-        requireNoUsers(`The ${mcpIntegrationNoun} "${name}"`, users, 'Delete them first.');
+        storedRecords.requireNoUsers(`The ${mcpIntegrationNoun} "${name}"`, users, 'Delete them first.');
       },
     }),
     ...mcpIntegrationWorkspaceRoutes(scope),
@@ -200,7 +186,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...longPageQuery(1000),
+        ...paging.longQuery(1000),
         organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
         workspace_id: Type.Optional(Identifier),
         type: Type.Optional(
@@ -213,19 +199,21 @@ function listRoute({ secrets }: Scope): RouteDefinition {
       },
       strict,
     ),
-    reply: Type.Object({ ...longListReply, data: Type.Array(McpIntegrationReply) }),
+    reply: Type.Object({ ...listReplies.longOf, data: Type.Array(McpIntegrationReply) }),
     examples: { response: { object: 'list', total: 1, has_more: false, data: [mcpIntegrationExample] } },
     async handle({ query, key, read }) {
-      const page = longPageOf(query);
+      const page = paging.longOf(query);
       const { workspace_id: named, type = 'all', search } = query;
-      requireOrganisation(key, query.organisation_id);
+      places.requireOrganisation(key, query.organisation_id);
       const found = await read(async (reader) => {
-        const workspace = named === undefined ? undefined : (await visibleWorkspace(reader, key, named)).id;
+        const workspace = named === undefined ? undefined : (await places.visible(reader, key, named)).id;
         const workspaceId = workspace ?? reachOf(key).workspaceId;
         return access.seen(reader, key, { ...page, workspaceId, type, search });
       });
-      const shown = found.data.map((record) => showMcpIntegration(record, openSecrets(secrets, record)));
-      return longList(page, found, shown);
+      const shown = found.data.map((record) =>
+        showMcpIntegration(record, sealedSecrets.open(secrets, record)),
+      );
+      return listReplies.long(page, found, shown);
     },
   });
 }
@@ -357,7 +345,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         requireVersion(before.version);
         requireShared(before, mcpIntegrationNoun);
         const said = await namedWorkspaces(writer, before.organisationId, body.workspaces ?? []);
-        const after = await changeRecord(
+        const after = await storedRecords.change(
           writer,
           before,
           { data: changedAccess(before.data, body, { said, now }) },

@@ -13,10 +13,18 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { withReferences } from '../mcp-integrations/metadata.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
-import { eachRecord, everyRecord } from '../shared/records.ts';
-import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
-import { findUser } from '../users/record.ts';
+import { storedRecords } from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { userRecords } from '../users/record.ts';
 import { integrationOf, visibleServer } from './record.ts';
+
+/** Connections of users to a server. */
+export const serverConnections = {
+  users: connectedUsers,
+  end: endConnections,
+  endOfUser: endConnectionsOfUser,
+  revokeEnded,
+};
 
 type Connection = StoredRecord<'mcp_connection'>;
 type Server = StoredRecord<'mcp_server'>;
@@ -53,8 +61,8 @@ function listRoute({ clock }: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     params: Params,
-    query: Type.Object({ ...longPageQuery(500), ...whose }, strict),
-    reply: Type.Object({ ...longListReply, data: Type.Array(ConnectionReply) }),
+    query: Type.Object({ ...paging.longQuery(500), ...whose }, strict),
+    reply: Type.Object({ ...listReplies.longOf, data: Type.Array(ConnectionReply) }),
     examples: {
       response: {
         object: 'list',
@@ -71,7 +79,7 @@ function listRoute({ clock }: Scope): RouteDefinition {
       },
     },
     async handle({ params, query, key, read }) {
-      const page = longPageOf(query);
+      const page = paging.longOf(query);
       const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
       return read(async (reader) => {
         const { server } = await visibleServer(reader, key, named);
@@ -79,14 +87,14 @@ function listRoute({ clock }: Scope): RouteDefinition {
           const found = await connectionOf(reader, server, query.user_id);
           const all = found === undefined ? [] : [found];
           const data = all.slice(page.offset, page.offset + page.limit);
-          return longList(
+          return listReplies.long(
             page,
             { total: all.length, data },
             data.map((one) => show(one, clock.now())),
           );
         }
         const found = await connectionsOf(reader, server, page);
-        return longList(
+        return listReplies.long(
           page,
           found,
           found.data.map((one) => show(one, clock.now())),
@@ -160,7 +168,7 @@ async function connectionOf(
   server: Server,
   idOrEmail: string,
 ): Promise<Connection | undefined> {
-  const user = await findUser(reader, server.organisationId, idOrEmail);
+  const user = await userRecords.find(reader, server.organisationId, idOrEmail);
   return connectionById(reader, server, user?.id ?? idOrEmail);
 }
 
@@ -175,7 +183,7 @@ async function connectionById(
 }
 
 /** Those of the users who have a connection to the server. */
-export async function connectedUsers(
+async function connectedUsers(
   reader: Pick<ResourcesReader, 'records' | 'users'>,
   server: Server,
   userIds: readonly string[],
@@ -194,7 +202,7 @@ interface EndedConnections {
 }
 
 /** Removes the connections of a user, or of all. Hand the result to `revokeEnded` behind the transaction. */
-export async function endConnections(
+async function endConnections(
   writer: Pick<ResourcesWriter, 'records' | 'users'>,
   visible: { readonly server: Server; readonly integration: StoredRecord<'mcp_integration'> },
   user: string | undefined,
@@ -205,7 +213,7 @@ export async function endConnections(
   const one = user === undefined ? undefined : await connectionOf(writer, server, user);
   const connections =
     user === undefined
-      ? await everyRecord(writer, 'mcp_connection', organisationId, { parentId })
+      ? await storedRecords.every(writer, 'mcp_connection', organisationId, { parentId })
       : one === undefined
         ? []
         : [one];
@@ -217,18 +225,20 @@ export async function endConnections(
  * Removes all connections of a user of the organisation who is removed. Hand the result to `revokeEnded` behind the
  * transaction.
  */
-export async function endConnectionsOfUser(
+async function endConnectionsOfUser(
   writer: Pick<ResourcesWriter, 'records'>,
   { organisationId, id: userId }: Pick<UserRecord, 'organisationId' | 'id'>,
 ): Promise<readonly EndedConnections[]> {
   const ended: EndedConnections[] = [];
-  for await (const server of eachRecord(writer, 'mcp_server', organisationId, {})) {
+  for await (const server of storedRecords.each(writer, 'mcp_server', organisationId, {})) {
     const one = await connectionById(writer, server, userId);
     if (one === undefined) continue;
     const integration = await integrationOf(writer, server);
     ended.push({ connections: [one], integration: await withReferences(writer, integration) });
   }
-  for await (const one of eachRecord(writer, 'mcp_connection', organisationId, { ofOrganisation: true }))
+  for await (const one of storedRecords.each(writer, 'mcp_connection', organisationId, {
+    ofOrganisation: true,
+  }))
     if (one.data.userId === userId) ended.push({ connections: [one], integration: undefined });
   for (const { id } of ended.flatMap(({ connections }) => connections))
     await writer.records.remove('mcp_connection', organisationId, id);
@@ -239,7 +249,7 @@ export async function endConnectionsOfUser(
  * Has authorization servers revoke the tokens of connections that were removed; one that fails is logged, since the gateway
  * has forgotten the tokens all the same. Waits for the first ten; others go on in the background.
  */
-export async function revokeEnded(scope: Scope, ...ended: readonly EndedConnections[]): Promise<void> {
+async function revokeEnded(scope: Scope, ...ended: readonly EndedConnections[]): Promise<void> {
   const all = ended.flatMap(({ connections, integration }) =>
     connections.map((connection) => ({ connection, integration })),
   );

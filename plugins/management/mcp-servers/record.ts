@@ -2,7 +2,7 @@ import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import { visibleRecord } from '../shared/records.ts';
+import { storedRecords } from '../shared/records.ts';
 
 /** An MCP server with its integration. */
 export interface ServerWithIntegration {
@@ -22,7 +22,11 @@ export async function visibleServer(
   key: KeyRecord,
   named: NamedServer,
 ): Promise<ServerWithIntegration> {
-  const server = await visibleRecord(reader, key, { kind: 'mcp_server', noun: 'MCP server', ...named });
+  const server = await storedRecords.visible(reader, key, {
+    kind: 'mcp_server',
+    noun: 'MCP server',
+    ...named,
+  });
   return { server, integration: await integrationOf(reader, server) };
 }
 

@@ -6,27 +6,12 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import type { Page } from '../../../core/ports/page.ts';
-import {
-  changeRecord,
-  eachRecord,
-  everyRecord,
-  newRecord,
-  newSlug,
-  requiredWorkspace,
-  staleVersion,
-  visibleWorkspace,
-} from '../shared/records.ts';
-import { endConnections, revokeEnded } from './connections.ts';
-import { openSecrets, type PlainSecrets } from '../shared/sealed-secrets.ts';
-import {
-  McpAuthType,
-  McpConfigurationsReply,
-  mcpIntegrationAccess,
-  McpTransport,
-  showMcpConfigurations,
-} from '../mcp-integrations/record.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { serverConnections } from './connections.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
+import { mcpIntegrationAccess, mcpRecord, mcpSchemas } from '../mcp-integrations/record.ts';
 import { mcpIntegrationExample } from '../mcp-integrations/routes.ts';
-import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, Name, orNull, Place, strict } from '../shared/fields.ts';
 import { requireNoVirtualServer } from '../mcp-virtual-servers/routes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
@@ -55,7 +40,7 @@ const McpServerReply = Type.Object({
   ...shared,
   mcp_integration_slug: orNull(Type.String()),
   mcp_integration_url: orNull(Type.String()),
-  auth_type: McpAuthType,
+  auth_type: mcpSchemas.AuthType,
   workspace_name: orNull(Type.String()),
   workspace_slug: orNull(Type.String()),
 });
@@ -67,10 +52,10 @@ const McpServerDetail = Type.Object({
     id: Type.String(),
     slug: Type.String(),
     status: Type.String(),
-    configurations: McpConfigurationsReply,
+    configurations: mcpSchemas.ConfigurationsReply,
     url: Type.String(),
-    transport: McpTransport,
-    auth_type: McpAuthType,
+    transport: mcpSchemas.Transport,
+    auth_type: mcpSchemas.AuthType,
   }),
 });
 
@@ -124,7 +109,7 @@ function showWholeMcpServer(
       id,
       slug,
       status,
-      configurations: showMcpConfigurations(data, plain),
+      configurations: mcpRecord.showConfigurations(data, plain),
       url: data.url,
       transport: data.transport,
       auth_type: data.authType,
@@ -223,15 +208,15 @@ function createRoute({ clock }: Scope): RouteDefinition {
       const now = clock.now();
       const id = randomUUID();
       const by = key.userId || key.id;
-      const slug = body.slug ?? newSlug('', body.name);
+      const slug = body.slug ?? storedRecords.newSlug('', body.name);
       await write(async (writer) => {
-        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const workspace = await places.required(writer, key, body.workspace_id);
         const at = '/mcp_integration_id';
         const parent = await mcpIntegrationAccess.usable(writer, workspace, body.mcp_integration_id, at);
         const place = { organisationId: key.organisationId, workspaceId: workspace.id };
         await requireNoVirtualServer(writer, workspace, slug);
         await writer.records.insert<'mcp_server'>(
-          newRecord(
+          storedRecords.create(
             {
               kind: 'mcp_server',
               id,
@@ -270,21 +255,21 @@ function listRoute({ publicUrl }: Scope): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...longPageQuery(100),
+        ...paging.longQuery(100),
         workspace_id: Type.Optional(Identifier),
         id: Type.Optional(Name('Id or slug of one of them.')),
         search: Type.Optional(Name('Part of the name or the slug, in any case.')),
       },
       strict,
     ),
-    reply: Type.Object({ ...longListReply, data: Type.Array(McpServerReply) }),
+    reply: Type.Object({ ...listReplies.longOf, data: Type.Array(McpServerReply) }),
     examples: { response: { object: 'list', total: 1, has_more: false, data: [mcpServerExample] } },
     async handle({ query, key, read }) {
-      const page = longPageOf(query);
+      const page = paging.longOf(query);
       const { workspace_id: named, id, search } = query;
       return read(async (reader) => {
         const { workspaceId: reach } = reachOf(key);
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const workspaceId = named === undefined ? reach : (await places.visible(reader, key, named)).id;
         const filter = {
           ...(workspaceId !== undefined && { workspaceId }),
           ...(search !== undefined && { search }),
@@ -296,7 +281,7 @@ function listRoute({ publicUrl }: Scope): RouteDefinition {
           const workspace = await reader.workspaces.find(key.organisationId, server.workspaceId ?? '');
           shown.push(showMcpServer({ server, integration }, workspace, publicUrl));
         }
-        return longList(page, found, shown);
+        return listReplies.long(page, found, shown);
       });
     },
   });
@@ -315,7 +300,7 @@ async function listServers(
 ) {
   if (id === undefined) return reader.records.list('mcp_server', organisationId, filter, page);
   const alike: StoredRecord<'mcp_server'>[] = [];
-  for await (const one of eachRecord(reader, 'mcp_server', organisationId, filter))
+  for await (const one of storedRecords.each(reader, 'mcp_server', organisationId, filter))
     if (one.id === id || one.slug === id) alike.push(one);
   return { total: alike.length, data: alike.slice(page.offset, page.offset + page.limit) };
 }
@@ -338,7 +323,7 @@ function getRoute({ secrets, publicUrl }: Scope): RouteDefinition {
       const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
       const found = await read((reader) => visibleServer(reader, key, named));
       sendVersion(found.server.version);
-      return showWholeMcpServer(found, openSecrets(secrets, found.integration), publicUrl);
+      return showWholeMcpServer(found, sealedSecrets.open(secrets, found.integration), publicUrl);
     },
   });
 }
@@ -373,11 +358,11 @@ function updateRoute({ clock, secrets, publicUrl }: Scope): RouteDefinition {
         const description =
           body.description === undefined ? before.data.description : (body.description ?? '');
         const change = { name: body.name ?? before.name, data: { ...before.data, description } };
-        const server = await changeRecord(writer, before, change, key, clock.now());
+        const server = await storedRecords.change(writer, before, change, key, clock.now());
         return { id: server.id, workspaceId: server.workspaceId, result: { server, integration } };
       });
       sendVersion(changed.server.version);
-      return showWholeMcpServer(changed, openSecrets(secrets, changed.integration), publicUrl);
+      return showWholeMcpServer(changed, sealedSecrets.open(secrets, changed.integration), publicUrl);
     },
   });
 }
@@ -399,16 +384,16 @@ function deleteRoute(scope: Scope): RouteDefinition {
       const ended = await write(async (writer) => {
         const { server, integration } = await visibleServer(writer, key, named);
         requireVersion(server.version);
-        const result = await endConnections(writer, { server, integration }, undefined);
-        const clients = await everyRecord(writer, 'mcp_client', server.organisationId, {
+        const result = await serverConnections.end(writer, { server, integration }, undefined);
+        const clients = await storedRecords.every(writer, 'mcp_client', server.organisationId, {
           parentId: server.id,
         });
         for (const { id } of clients) await writer.records.remove('mcp_client', server.organisationId, id);
         if (!(await writer.records.remove('mcp_server', server.organisationId, server.id)))
-          throw staleVersion();
+          throw storedRecords.stale();
         return { id: server.id, workspaceId: server.workspaceId, result };
       });
-      await revokeEnded(scope, ended);
+      await serverConnections.revokeEnded(scope, ended);
       return {};
     },
   });

@@ -5,12 +5,12 @@ import type { Member } from '../../../core/ports/people.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { changeRecord, eachOf } from '../shared/records.ts';
-import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
+import { storedRecords } from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
-import { connectedUsers } from './connections.ts';
+import { serverConnections } from './connections.ts';
 import { visibleServer } from './record.ts';
-import { findUser } from '../users/record.ts';
+import { userRecords } from '../users/record.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
 const path = '/mcp-servers/{mcpServerId}/user-access';
@@ -68,12 +68,12 @@ function listRoute(): RouteDefinition {
     params: Params,
     query: Type.Object(
       {
-        ...numberedPageQuery,
+        ...paging.numberedQuery,
         search: Type.Optional(Name('Part of the name or of the e-mail address, in any case.')),
       },
       strict,
     ),
-    reply: Type.Object({ ...longListReply, default_user_access: Default, data: Type.Array(UserReply) }),
+    reply: Type.Object({ ...listReplies.longOf, default_user_access: Default, data: Type.Array(UserReply) }),
     examples: {
       response: {
         object: 'list',
@@ -94,11 +94,11 @@ function listRoute(): RouteDefinition {
     },
     async handle({ params, query, key, read, sendVersion }) {
       const { search, ...asked } = query;
-      const page = numberedPageOf(asked);
+      const page = paging.numberedOf(asked);
       const { server, found, connected } = await read(async (reader) => {
         const { server } = await visibleServer(reader, key, { idOrSlug: params.mcpServerId });
         const found = await membersOf(reader, server, { search, page });
-        const connected = await connectedUsers(
+        const connected = await serverConnections.users(
           reader,
           server,
           found.data.map(({ user }) => user.id),
@@ -107,7 +107,7 @@ function listRoute(): RouteDefinition {
       });
       sendVersion(server.version);
       const shown = found.data.map(({ user }) => showAccess(server.data, user, connected.has(user.id)));
-      return { ...longList(page, found, shown), default_user_access: server.data.defaultUserAccess };
+      return { ...listReplies.long(page, found, shown), default_user_access: server.data.defaultUserAccess };
     },
   });
 }
@@ -121,7 +121,9 @@ async function membersOf(
   const wanted = search.toLowerCase();
   const data: Member[] = [];
   let total = 0;
-  for await (const member of eachOf((part) => members.list(organisationId, workspaceId, {}, part))) {
+  for await (const member of storedRecords.eachOf((part) =>
+    members.list(organisationId, workspaceId, {}, part),
+  )) {
     const { firstName, lastName, email } = member.user;
     if (!`${firstName} ${lastName} ${email}`.toLowerCase().includes(wanted)) continue;
     if (total >= page.offset && data.length < page.limit) data.push(member);
@@ -173,7 +175,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
           defaultUserAccess: body.default_user_access ?? before.data.defaultUserAccess,
           userAccess: { ...before.data.userAccess, ...(await givenAccess(writer, before, body)) },
         };
-        const after = await changeRecord(writer, before, { data }, key, clock.now());
+        const after = await storedRecords.change(writer, before, { data }, key, clock.now());
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);
@@ -192,7 +194,7 @@ async function givenAccess(
   for (const [index, one] of given.entries()) {
     const path = `/user_access/${index}/user_id`;
     const named = one.user_id ?? one.id;
-    const id = named && ((await findUser(reader, organisationId, named))?.id ?? named);
+    const id = named && ((await userRecords.find(reader, organisationId, named))?.id ?? named);
     const isMember =
       id !== undefined && (await reader.members.find(organisationId, workspaceId, id)) !== undefined;
     if (id === undefined) mistakes.push({ path, message: 'is missing' });

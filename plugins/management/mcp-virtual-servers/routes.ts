@@ -11,7 +11,7 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { Identifier, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import { RecordResource } from '../shared/record-resource.ts';
-import { eachRecord, newSlug, requiredWorkspace, visibleWorkspace } from '../shared/records.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
 const object = Type.Literal('mcp-virtual-server');
@@ -108,8 +108,8 @@ export function mcpVirtualServerRoutes(scope: Scope): readonly RouteDefinition[]
       body: Create,
       reply: Reply,
       async make(writer, { key, body }) {
-        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
-        const slug = body.slug ?? newSlug('', body.name);
+        const workspace = await places.required(writer, key, body.workspace_id);
+        const slug = body.slug ?? storedRecords.newSlug('', body.name);
         const place = { writer, workspace, configured };
         await requireFreeSlug(slug, place);
         return { workspaceId: workspace.id, slug, name: body.name, data: await changed(body, empty, place) };
@@ -127,7 +127,7 @@ export function mcpVirtualServerRoutes(scope: Scope): readonly RouteDefinition[]
       async rows(reader, { key, query }, page) {
         const { workspace_id: named, search } = query;
         const workspaceId =
-          named === undefined ? reachOf(key).workspaceId : (await visibleWorkspace(reader, key, named)).id;
+          named === undefined ? reachOf(key).workspaceId : (await places.visible(reader, key, named)).id;
         const filter = {
           ...(workspaceId !== undefined && { workspaceId }),
           ...(search !== undefined && { search }),
@@ -261,7 +261,7 @@ async function serverRecord(
 async function unknownServer(slug: string, { writer, workspace, configured }: VirtualPlace): Promise<string> {
   const { organisationId, id: workspaceId } = workspace;
   const slugs = (configured.of(workspace) ?? []).filter((one) => !one.isVirtual).map((one) => one.slug);
-  for await (const one of eachRecord(writer, 'mcp_server', organisationId, { workspaceId }))
+  for await (const one of storedRecords.each(writer, 'mcp_server', organisationId, { workspaceId }))
     slugs.push(one.slug);
   const near = didYouMean(slug, slugs);
   const hint = near === undefined ? 'create it first with POST /mcp-servers' : `did you mean "${near}"?`;

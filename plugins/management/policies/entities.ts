@@ -5,18 +5,11 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  changeablePolicy,
-  policyId,
-  type PolicyKind,
-  policyParams,
-  type PolicyRecordKind,
-  visiblePolicy,
-} from './routes.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { type PolicyKind, type PolicyRecordKind, policyRecords } from './routes.ts';
 import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { BudgetUsage } from '../../../core/ports/budgets.ts';
-import { noSuchRecord } from '../shared/records.ts';
+import { storedRecords } from '../shared/records.ts';
 import {
   conditionValues,
   type GivenRules,
@@ -26,6 +19,14 @@ import {
   policyRulesOf,
 } from '../../../core/organisation/policies.ts';
 import type { PolicyCondition, PolicyRules } from '../../../core/ports/record-kinds.ts';
+
+/** Rules of a policy for single entities. */
+export const policyRules = {
+  named: namedRules,
+  changed: changedRules,
+  routes: policyEntityRoutes,
+  resetRoute: resetEntityRoute,
+};
 
 /** Owner of a policy; the organisation when it has no workspace. */
 interface PolicyPlace {
@@ -82,7 +83,7 @@ const words: Readonly<Partial<Record<PolicyKey, string>>> = {
  * The rules with names in the form that requests are matched by: ids of keys and workspaces, slugs of the rest. Throws
  * `invalid_request`, with every mistake and its place, for names unknown in the policy's workspace or organisation.
  */
-export async function namedRules(rules: PolicyRules, sources: NameSources): Promise<PolicyRules> {
+async function namedRules(rules: PolicyRules, sources: NameSources): Promise<PolicyRules> {
   const mistakes: { path: string; message: string }[] = [];
   const conditions: PolicyCondition[] = [];
   for (const [index, condition] of rules.conditions.entries()) {
@@ -106,7 +107,7 @@ export async function namedRules(rules: PolicyRules, sources: NameSources): Prom
 }
 
 /** The rules after a change; absent members stay unchanged. Throws like `namedRules`. */
-export async function changedRules(
+async function changedRules(
   said: GivenRules,
   before: PolicyRules,
   sources: NameSources,
@@ -148,7 +149,7 @@ const Entity = Type.Object({
 type Shown = Static<typeof Entity>;
 
 /** `GET …/{id}/entities`: the keys, workspaces and users to which a policy applies. */
-export function policyEntityRoutes<K extends PolicyRecordKind>(
+function policyEntityRoutes<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
   usageOf: (policy: StoredRecord<K>, valueKey: string) => BudgetUsage | undefined = () => undefined,
 ): readonly RouteDefinition[] {
@@ -162,10 +163,10 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
       feature: 'policies',
       // Reads only.
       audit: null,
-      params: policyParams(kind),
+      params: policyRecords.params(kind),
       query: Type.Object(
         {
-          ...pageQuery,
+          ...paging.query,
           type: Type.Optional(Kind),
           search: Type.Optional(
             Type.String({
@@ -182,11 +183,11 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
         },
         strict,
       ),
-      reply: Type.Object({ ...listReply, data: Type.Array(Entity) }),
+      reply: Type.Object({ ...listReplies.of, data: Type.Array(Entity) }),
       async handle({ params, query, key, read }) {
-        const page = pageOf(query);
+        const page = paging.of(query);
         const { total, data } = await read(async (reader) => {
-          const policy = await visiblePolicy(reader, key, kind, policyId(kind, params));
+          const policy = await policyRecords.visible(reader, key, kind, policyRecords.id(kind, params));
           const wanted = query.type === undefined ? kinds : [query.type];
           const scope = touchedBy(policy, reachedWorkspace(key, policy));
           const sources = wanted.map((one) => (part: Page) => lists[one](reader, scope, part));
@@ -226,7 +227,7 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
 }
 
 /** `PUT …/{id}/entities/{entityId}/reset`: resets the count of one entity. */
-export function resetEntityRoute<K extends PolicyRecordKind>(
+function resetEntityRoute<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
   reset: (policy: StoredRecord<K>, valueKey: string) => Promise<void>,
 ): RouteDefinition {
@@ -242,7 +243,7 @@ export function resetEntityRoute<K extends PolicyRecordKind>(
     reply: Type.Object({}),
     async handle({ params, key, write }) {
       const { policy, valueKey } = await write(async (reader) => {
-        const policy = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        const policy = await policyRecords.changeable(reader, key, kind, policyRecords.id(kind, params));
         const { entityId = '' } = params;
         const scope = { ...touchedBy(policy, policy.workspaceId), only: entityId };
         for (const list of Object.values(lists)) {
@@ -251,7 +252,7 @@ export function resetEntityRoute<K extends PolicyRecordKind>(
           const result = { policy, valueKey: found.value_key };
           return { id: policy.id, workspaceId: policy.workspaceId, result };
         }
-        throw noSuchRecord(`entity of the ${kind.words}`, entityId);
+        throw storedRecords.noSuch(`entity of the ${kind.words}`, entityId);
       });
       await reset(policy, valueKey);
       return {};

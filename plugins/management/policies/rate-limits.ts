@@ -10,18 +10,9 @@ import {
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { changeRecord, newRecord, placeOfNew } from '../shared/records.ts';
-import { changedRules, namedRules, policyEntityRoutes } from './entities.ts';
-import {
-  changeablePolicy,
-  policyId,
-  type PolicyKind,
-  policyParams,
-  policyReplyFields,
-  policyRoutes,
-  showCondition,
-  showPolicy,
-} from './routes.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { policyRules } from './entities.ts';
+import { type PolicyKind, policyRecords } from './routes.ts';
 import { Name, refusedBody, strict } from '../shared/fields.ts';
 
 const { fields } = rateLimitPolicy;
@@ -49,7 +40,7 @@ const Reply = Type.Object({
   ...fields,
   target: PolicyTargetSchema,
   type: rateLimitPolicy.type,
-  ...policyReplyFields,
+  ...policyRecords.replyFields,
   object,
 });
 
@@ -71,7 +62,12 @@ const kind: PolicyKind<'rate_limit_policy'> = {
 
 /** The routes of rate-limit policies, which the plugin `policies` enforces. */
 export function rateLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [createRoute(scope), ...policyRoutes(kind, scope), updateRoute(scope), ...policyEntityRoutes(kind)];
+  return [
+    createRoute(scope),
+    ...policyRecords.routes(kind, scope),
+    updateRoute(scope),
+    ...policyRules.routes(kind),
+  ];
 }
 
 function createRoute({ clock, router }: Scope): RouteDefinition {
@@ -93,14 +89,14 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
       const by = key.userId || key.id;
       await write(async (reader) => {
         const { organisationId } = key;
-        const workspaceId = (await placeOfNew(reader, key, body))?.id;
+        const workspaceId = (await places.ofNew(reader, key, body))?.id;
         const sources = { reader, router, organisationId, workspaceId };
         const { type, unit, value } = body;
-        const rules = await namedRules(policyRulesOf(body), sources);
+        const rules = await policyRules.named(policyRulesOf(body), sources);
         const name = body.name ?? ratePolicyName(body);
         const given = { id, organisationId, workspaceId, slug: id, name };
         const data = { ...rules, ...storedTarget(body.target), type, unit, value };
-        await reader.records.insert(newRecord({ kind: kind.kind, ...given, data }, by, now));
+        await reader.records.insert(storedRecords.create({ kind: kind.kind, ...given, data }, by, now));
         return { id, workspaceId, result: undefined };
       });
       return { id, object: 'policy_rate_limits' as const };
@@ -117,18 +113,18 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
     scope: 'policies.update',
     feature: 'policies',
     audit: 'update',
-    params: policyParams(kind),
+    params: policyRecords.params(kind),
     body: Update,
     reply: Reply,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const record = await write(async (reader) => {
-        const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        const before = await policyRecords.changeable(reader, key, kind, policyRecords.id(kind, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
         const issues = policyRuleIssues({ ...body, ...storedTarget(data.target) }, '');
         if (issues.length > 0) throw refusedBody(issues);
         const sources = { reader, router, organisationId, workspaceId };
-        const rules = await changedRules(body, data, sources);
+        const rules = await policyRules.changed(body, data, sources);
         const { type, unit, value } = data;
         const change = {
           name: body.name ?? before.name,
@@ -137,7 +133,7 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
             ...{ unit: body.unit ?? unit, value: body.value ?? value },
           },
         };
-        const after = await changeRecord(reader, before, change, key, clock.now());
+        const after = await storedRecords.change(reader, before, change, key, clock.now());
         return { id: after.id, workspaceId, result: after };
       });
       sendVersion(record.version);
@@ -150,9 +146,9 @@ function show(record: StoredRecord<'rate_limit_policy'>): Static<typeof Reply> {
   const { conditions, groupBy, target = 'llm', type, unit, value } = record.data;
   return {
     ...{ id: record.id, name: record.name, target, type, unit, value },
-    conditions: conditions.map(showCondition),
+    conditions: conditions.map(policyRecords.showCondition),
     group_by: groupBy.map(({ key }) => ({ key })),
-    ...showPolicy(record),
+    ...policyRecords.show(record),
     object: 'policy_rate_limits',
   };
 }

@@ -4,15 +4,8 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { PolicyCondition } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import {
-  changeRecord,
-  everyRecord,
-  noSuchRecord,
-  placeOfList,
-  requireOwn,
-  visibleRecord,
-} from '../shared/records.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, ManagedBy, Name, orNull, strict } from '../shared/fields.ts';
 
 /** The kinds of records that are policies. */
@@ -40,7 +33,7 @@ export interface PolicyKind<K extends PolicyRecordKind> {
 }
 
 /** Members of an answer about a policy of either kind. */
-export const policyReplyFields = {
+const policyReplyFields = {
   status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
   workspace_id: orNull(Type.String({ description: 'Null for a policy of the whole organisation.' })),
   organisation_id: Type.String(),
@@ -49,15 +42,27 @@ export const policyReplyFields = {
   managed_by: ManagedBy,
 };
 
+/** What policies of every kind have in common. */
+export const policyRecords = {
+  replyFields: policyReplyFields,
+  showCondition,
+  show: showPolicy,
+  routes: policyRoutes,
+  params: policyParams,
+  id: policyId,
+  visible: visiblePolicy,
+  changeable: changeablePolicy,
+};
+
 /** Converts a condition to its shape in answers. */
-export function showCondition(condition: PolicyCondition) {
+function showCondition(condition: PolicyCondition) {
   const list = (said: PolicyCondition['value']) => (typeof said === 'string' ? said : [...said]);
   const { key, value, excludes } = condition;
   return { key, value: list(value), ...(excludes !== undefined && { excludes: list(excludes) }) };
 }
 
 /** Values of `policyReplyFields`. */
-export function showPolicy(record: StoredRecord<PolicyRecordKind>) {
+function showPolicy(record: StoredRecord<PolicyRecordKind>) {
   return {
     status: record.status,
     workspace_id: record.workspaceId ?? null,
@@ -72,7 +77,7 @@ const Status = Type.Optional(
   Type.Union([Type.Literal('active'), Type.Literal('archived')], { description: 'Only those.' }),
 );
 /** The routes that both kinds of policies share: list, get, archive. */
-export function policyRoutes<K extends PolicyRecordKind>(
+function policyRoutes<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
   scope: Scope,
 ): readonly RouteDefinition[] {
@@ -91,7 +96,7 @@ function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefini
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
+        ...paging.query,
         workspace_id: Type.Optional(Name('Only those of this workspace: its id or slug.')),
         status: Type.Optional(
           Type.Union([Type.Literal('active'), Type.Literal('archived')], { default: 'active' }),
@@ -100,12 +105,12 @@ function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefini
       },
       strict,
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(kind.reply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(kind.reply) }),
     async handle({ query, key, read }) {
-      const page = pageOf(query);
+      const page = paging.of(query);
       const wanted: Readonly<Record<string, unknown>> = query;
       const { total, data } = await read(async (reader) => {
-        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const { organisationId, workspaceId } = await places.ofList(reader, key, query.workspace_id);
         const filter = {
           status: query.status ?? 'active',
           ...(workspaceId !== undefined && { workspaceId }),
@@ -113,10 +118,12 @@ function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefini
         const fields = Object.keys(kind.filters).filter((name) => wanted[name] !== undefined);
         if (fields.length === 0) return reader.records.list(kind.kind, organisationId, filter, page);
         // The store cannot filter by the fields of a kind.
-        const found = (await everyRecord(reader, kind.kind, organisationId, filter)).filter(({ data }) => {
-          const whole = { target: 'llm', ...data };
-          return fields.every((name) => Reflect.get(whole, name) === wanted[name]);
-        });
+        const found = (await storedRecords.every(reader, kind.kind, organisationId, filter)).filter(
+          ({ data }) => {
+            const whole = { target: 'llm', ...data };
+            return fields.every((name) => Reflect.get(whole, name) === wanted[name]);
+          },
+        );
         return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
       });
       return { object: 'list' as const, total, data: data.map((record) => kind.show(record)) };
@@ -140,7 +147,8 @@ function getRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinit
     async handle({ params, query, key, read, sendVersion }) {
       const id = policyId(kind, params);
       const record = await read((reader) => visiblePolicy(reader, key, kind, id));
-      if (query.status !== undefined && record.status !== query.status) throw noSuchRecord(kind.words, id);
+      if (query.status !== undefined && record.status !== query.status)
+        throw storedRecords.noSuch(kind.words, id);
       sendVersion(record.version);
       return kind.show(record, query);
     },
@@ -161,11 +169,11 @@ function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }
     async handle({ params, key, write, requireVersion }) {
       await write(async (writer) => {
         const before = await visiblePolicy(writer, key, kind, policyId(kind, params));
-        requireOwn(key, before, kind.words);
+        places.requireOwn(key, before, kind.words);
         requireVersion(before.version);
         const { id, workspaceId } = before;
         if (before.status === 'archived') return { id, workspaceId, result: undefined };
-        await changeRecord(writer, before, { status: 'archived' }, key, clock.now());
+        await storedRecords.change(writer, before, { status: 'archived' }, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
       return {};
@@ -174,12 +182,12 @@ function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }
 }
 
 /** Schema of the path's only parameter. */
-export function policyParams({ parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>) {
+function policyParams({ parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>) {
   return Type.Object({ [parameter]: Identifier });
 }
 
 /** The id in the path. */
-export function policyId(
+function policyId(
   { parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>,
   params: Readonly<Record<string, string>>,
 ): string {
@@ -187,24 +195,24 @@ export function policyId(
 }
 
 /** The policy with this id. Throws `resource_not_found` when there is none within the key's reach. */
-export function visiblePolicy<K extends PolicyRecordKind>(
+function visiblePolicy<K extends PolicyRecordKind>(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
   { kind, words: noun }: PolicyKind<K>,
   id: string,
 ): Promise<StoredRecord<K>> {
-  return visibleRecord(reader, key, { kind, noun, idOrSlug: id });
+  return storedRecords.visible(reader, key, { kind, noun, idOrSlug: id });
 }
 
 /** The same, for a change. Throws `resource_conflict` when archived, `scope_missing` when the key does not own it. */
-export async function changeablePolicy<K extends PolicyRecordKind>(
+async function changeablePolicy<K extends PolicyRecordKind>(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
   kind: PolicyKind<K>,
   id: string,
 ): Promise<StoredRecord<K>> {
   const found = await visiblePolicy(reader, key, kind, id);
-  requireOwn(key, found, kind.words);
+  places.requireOwn(key, found, kind.words);
   if (found.status === 'active') return found;
   throw new GatewayError(
     'resource_conflict',

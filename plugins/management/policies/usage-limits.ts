@@ -16,20 +16,11 @@ import { budgetPeriod } from '../../../core/access/budget-period.ts';
 import { budgetOfPolicy, policyBudgetPrefix } from '../../../core/access/limit-charges.ts';
 import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { changeRecord, newRecord, placeOfNew } from '../shared/records.ts';
-import { changedRules, namedRules, policyEntityRoutes, resetEntityRoute } from './entities.ts';
-import {
-  changeablePolicy,
-  policyId,
-  type PolicyKind,
-  policyParams,
-  policyReplyFields,
-  policyRoutes,
-  showCondition,
-  showPolicy,
-} from './routes.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { policyRules } from './entities.ts';
+import { type PolicyKind, policyRecords } from './routes.ts';
 import { Name, orNull, refusedBody, strict } from '../shared/fields.ts';
-import { lastResetText } from '../shared/limits.ts';
+import { limitFields } from '../shared/limits.ts';
 
 const { fields, changeable } = usageLimitPolicy;
 
@@ -86,7 +77,7 @@ const Reply = Type.Object({
   ...fields,
   target: PolicyTargetSchema,
   type: usageLimitPolicy.type,
-  ...policyReplyFields,
+  ...policyRecords.replyFields,
   last_reset_at: orNull(
     Type.String({
       description:
@@ -137,10 +128,10 @@ export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[]
   };
   return [
     createRoute(scope),
-    ...policyRoutes(kind, scope),
+    ...policyRecords.routes(kind, scope),
     updateRoute(scope, kind),
-    ...policyEntityRoutes(kind, (record, valueKey) => usageOfEntity(record, valueKey, budgets)),
-    resetEntityRoute(kind, async (record, valueKey) => {
+    ...policyRules.routes(kind, (record, valueKey) => usageOfEntity(record, valueKey, budgets)),
+    policyRules.resetRoute(kind, async (record, valueKey) => {
       await budgets.reset(policyBudgetPrefix(record) + valueKey, record.organisationId);
     }),
   ];
@@ -196,13 +187,13 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
       const by = key.userId || key.id;
       await write(async (reader) => {
         const { organisationId } = key;
-        const workspaceId = (await placeOfNew(reader, key, body))?.id;
+        const workspaceId = (await places.ofNew(reader, key, body))?.id;
         const sources = { reader, router, organisationId, workspaceId };
-        const rules = await namedRules(policyRulesOf(body), sources);
+        const rules = await policyRules.named(policyRulesOf(body), sources);
         const name = body.name ?? usagePolicyName(body, body.credit_limit);
         const given = { id, organisationId, workspaceId, slug: id, name };
         const data = { ...rules, ...storedTarget(body.target), type, ...limit };
-        await reader.records.insert(newRecord({ kind: names.kind, ...given, data }, by, now));
+        await reader.records.insert(storedRecords.create({ kind: names.kind, ...given, data }, by, now));
         return { id, workspaceId, result: undefined };
       });
       return { id, object: 'policy_usage_limits' as const };
@@ -219,23 +210,23 @@ function updateRoute({ clock, router, budgets }: Scope, kind: UsageKind): RouteD
     scope: 'policies.update',
     feature: 'policies',
     audit: 'update',
-    params: policyParams(kind),
+    params: policyRecords.params(kind),
     body: Update,
     reply: Reply,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const record = await write(async (reader) => {
-        const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        const before = await policyRecords.changeable(reader, key, kind, policyRecords.id(kind, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
         const limit = changedUsage(body, data);
         const target = storedTarget(data.target);
         requirePossible({ ...body, ...target }, limit);
-        const rules = await changedRules(body, data, { reader, router, organisationId, workspaceId });
+        const rules = await policyRules.changed(body, data, { reader, router, organisationId, workspaceId });
         const change = {
           name: body.name ?? before.name,
           data: { ...rules, ...target, type: data.type, ...limit },
         };
-        const after = await changeRecord(reader, before, change, key, clock.now());
+        const after = await storedRecords.change(reader, before, change, key, clock.now());
         return { id: after.id, workspaceId, result: after };
       });
       const { reset_usage_for_value: value } = body;
@@ -260,7 +251,7 @@ function show(
   const { conditions, groupBy, target = 'llm', type, ...limit } = record.data;
   return {
     ...{ id: record.id, name: record.name, target, type },
-    conditions: conditions.map(showCondition),
+    conditions: conditions.map(policyRecords.showCondition),
     group_by: groupBy.map(({ key }) => ({ key })),
     credit_limit: limit.creditLimit,
     alert_threshold: limit.alertThreshold ?? null,
@@ -268,9 +259,9 @@ function show(
     periodic_reset_days: limit.periodicResetDays ?? null,
     next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
     // No request has an empty group, so its budget shows the periods only.
-    last_reset_at: lastResetText(budgets.usage(budgetOfPolicy(record, '')), record.createdAt),
+    last_reset_at: limitFields.lastResetText(budgets.usage(budgetOfPolicy(record, '')), record.createdAt),
     next_reset_at: end === undefined ? null : new Date(end).toISOString(),
-    ...showPolicy(record),
+    ...policyRecords.show(record),
     object: 'policy_usage_limits',
   };
 }

@@ -2,19 +2,9 @@ import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { requirePrompts } from './templates.ts';
-import {
-  changeRecord,
-  eachRecord,
-  everyRecord,
-  newRecord,
-  newSlug,
-  noSuchRecord,
-  placeOfList,
-  requiredWorkspace,
-  visibleRecord,
-} from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { promptTemplates } from './templates.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { Identifier, Instant, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 
@@ -82,7 +72,7 @@ async function insideOf(
 ): Promise<{ readonly count: number; readonly updatedAt: string | null }> {
   let count = 0;
   let latest = 0;
-  for await (const { updatedAt } of eachRecord(reader, kind, organisationId, {
+  for await (const { updatedAt } of storedRecords.each(reader, kind, organisationId, {
     parentId: id,
     status: 'active',
   })) {
@@ -121,7 +111,7 @@ export async function namedCollection(
     const message = `names "${wanted.slice(0, 64)}", and the workspace has no such collection`;
     throw refusedBody([{ path: pointer, message }]);
   }
-  const record: StoredRecord<'collection'> = newRecord(
+  const record: StoredRecord<'collection'> = storedRecords.create(
     {
       kind: 'collection',
       organisationId,
@@ -164,10 +154,10 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
     ),
     reply: CollectionReply,
     async handle({ body, key, role, write, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       const now = clock.now();
       const record = await write(async (writer) => {
-        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const workspace = await places.required(writer, key, body.workspace_id);
         const { id: workspaceId, organisationId } = workspace;
         const pointer = '/parent_collection_id';
         const parent =
@@ -175,12 +165,12 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
             ? undefined
             : await namedCollection(writer, body.parent_collection_id, { workspace, key, now, pointer });
         if (parent !== undefined) await requireDepth(writer, parent);
-        const record: StoredRecord<'collection'> = newRecord(
+        const record: StoredRecord<'collection'> = storedRecords.create(
           {
             kind: 'collection',
             organisationId,
             workspaceId,
-            slug: newSlug('collection-', body.name),
+            slug: storedRecords.newSlug('collection-', body.name),
             name: body.name,
             parentId: parent?.id ?? '',
             data: { isDefault: false },
@@ -223,21 +213,21 @@ function listRoute({ directory }: Scope): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
+        ...paging.query,
         workspace_id: Type.Optional(Name('Only those of this workspace: its id or slug.')),
         search: Type.Optional(Name('Part of the name or slug, in any case.')),
       },
       strict,
     ),
     reply: Type.Object({
-      ...listReply,
+      ...listReplies.of,
       data: Type.Array(Type.Object({ ...CollectionReply.properties, ...CollectionDetails.properties })),
     }),
     async handle({ query, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
-      const page = pageOf(query);
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
+      const page = paging.of(query);
       return read(async (reader) => {
-        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const { organisationId, workspaceId } = await places.ofList(reader, key, query.workspace_id);
         const filter = {
           status: 'active' as const,
           ...(workspaceId !== undefined && { workspaceId }),
@@ -271,13 +261,13 @@ function getRoute({ directory }: Scope): RouteDefinition {
     params: Params,
     reply: Type.Object({ ...CollectionReply.properties, child_collections: Type.Array(Child) }),
     async handle({ params, key, role, read, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'View');
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
       return read(async (reader) => {
         const record = await visibleCollection(reader, key, params.collectionId);
         const { organisationId, id } = record;
         const filter = { parentId: id, status: 'active' as const };
         const children = [];
-        for (const child of await everyRecord(reader, 'collection', organisationId, filter)) {
+        for (const child of await storedRecords.every(reader, 'collection', organisationId, filter)) {
           const { id, name, last_updated_at } = showCollection(child);
           children.push({ id, name, last_updated_at, ...(await collectionDetails(reader, child)) });
         }
@@ -300,11 +290,11 @@ function updateRoute({ clock, directory }: Scope): RouteDefinition {
     body: Type.Object({ name: CollectionName }, strict),
     reply: CollectionReply,
     async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       const record = await write(async (writer) => {
         const before = await visibleCollection(writer, key, params.collectionId);
         requireVersion(before.version);
-        const after = await changeRecord(writer, before, { name: body.name }, key, clock.now());
+        const after = await storedRecords.change(writer, before, { name: body.name }, key, clock.now());
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
       sendVersion(record.version);
@@ -324,7 +314,7 @@ function archiveRoute({ clock, directory }: Scope): RouteDefinition {
     params: Params,
     reply: Type.Object({}),
     async handle({ params, key, role, write, requireVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       await write(async (writer) => {
         const before = await visibleCollection(writer, key, params.collectionId);
         const { id, workspaceId } = before;
@@ -332,7 +322,7 @@ function archiveRoute({ clock, directory }: Scope): RouteDefinition {
         if (before.data.isDefault)
           throw new GatewayError('resource_conflict', 'The default collection of a workspace stays.');
         await requireEmpty(writer, before);
-        await changeRecord(writer, before, { status: 'archived' }, key, clock.now());
+        await storedRecords.change(writer, before, { status: 'archived' }, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
       return {};
@@ -348,7 +338,10 @@ async function requireEmpty(
 ): Promise<void> {
   const inside: string[] = [];
   for (const kind of ['collection', 'prompt', 'prompt_partial'] as const) {
-    for await (const record of eachRecord(reader, kind, organisationId, { parentId: id, status: 'active' })) {
+    for await (const record of storedRecords.each(reader, kind, organisationId, {
+      parentId: id,
+      status: 'active',
+    })) {
       if (inside.length === maxNamed) break;
       inside.push(`${kind.replace('_', ' ')} "${record.slug}"`);
     }
@@ -362,10 +355,14 @@ async function requireEmpty(
 
 async function visibleCollection(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
-  key: Parameters<typeof visibleRecord>[1],
+  key: Parameters<typeof storedRecords.visible>[1],
   idOrSlug: string,
 ): Promise<StoredRecord<'collection'>> {
-  const record = await visibleRecord(reader, key, { kind: 'collection', noun: 'collection', idOrSlug });
+  const record = await storedRecords.visible(reader, key, {
+    kind: 'collection',
+    noun: 'collection',
+    idOrSlug,
+  });
   if (record.status === 'active') return record;
-  throw noSuchRecord('collection', idOrSlug);
+  throw storedRecords.noSuch('collection', idOrSlug);
 }

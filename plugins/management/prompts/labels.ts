@@ -3,14 +3,8 @@ import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts'
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { labelSlug } from '../../../core/administration/prompts/find-prompt.ts';
 import { isReading, RecordResource } from '../shared/record-resource.ts';
-import {
-  everyRecord,
-  placeOfList,
-  requireOrganisation,
-  requireOwn,
-  workspaceOfBody,
-} from '../shared/records.ts';
-import { requirePrompts, requireUnusedLabel } from './templates.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { promptTemplates } from './templates.ts';
 import { Description, Instant, Name, orNull, strict } from '../shared/fields.ts';
 
 const place = {
@@ -64,9 +58,10 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
     path: '/labels',
     parameter: 'labelId',
     scopes: (action) => `prompts.${action}`,
-    admit: (caller, action) => requirePrompts(caller, scope.directory, isReading(action) ? 'View' : 'Write'),
+    admit: (caller, action) =>
+      promptTemplates.requireAccess(caller, scope.directory, isReading(action) ? 'View' : 'Write'),
     allow: (key, record, action) => {
-      if (!isReading(action)) requireOwn(key, record, 'label');
+      if (!isReading(action)) places.requireOwn(key, record, 'label');
     },
   });
   return [
@@ -75,9 +70,9 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
         'Creates a label of a workspace, or of the whole organisation if an organisation key names no workspace',
       body: Type.Object({ ...place, name: LabelName, ...fields }, strict),
       reply: LabelReply,
-      prepare: ({ key, body }) => requireOrganisation(key, body.organisation_id),
+      prepare: ({ key, body }) => places.requireOrganisation(key, body.organisation_id),
       async make(writer, { key, body }) {
-        const workspaceId = (await workspaceOfBody(writer, key, body.workspace_id))?.id;
+        const workspaceId = (await places.ofBody(writer, key, body.workspace_id))?.id;
         const data = {
           description: body.description ?? '',
           colourCode: body.color_code ?? '',
@@ -91,16 +86,19 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
       summary: 'Labels of a workspace, oldest first, followed by those of the organisation',
       query: { ...place, search: Type.Optional(Name('Part of the name, in any case.')) },
       entry: LabelReply,
-      prepare: ({ key, query }) => requireOrganisation(key, query.organisation_id),
+      prepare: ({ key, query }) => places.requireOrganisation(key, query.organisation_id),
       async rows(reader, { key, query }, { offset, limit }) {
-        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const { organisationId, workspaceId } = await places.ofList(reader, key, query.workspace_id);
         const search = query.search === undefined ? {} : { search: query.search };
         const found =
           workspaceId === undefined
-            ? await everyRecord(reader, 'label', organisationId, search)
+            ? await storedRecords.every(reader, 'label', organisationId, search)
             : [
-                ...(await everyRecord(reader, 'label', organisationId, { ...search, workspaceId })),
-                ...(await everyRecord(reader, 'label', organisationId, { ...search, ofOrganisation: true })),
+                ...(await storedRecords.every(reader, 'label', organisationId, { ...search, workspaceId })),
+                ...(await storedRecords.every(reader, 'label', organisationId, {
+                  ...search,
+                  ofOrganisation: true,
+                })),
               ];
         return { total: found.length, data: found.slice(offset, offset + limit) };
       },
@@ -110,7 +108,7 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
       summary: 'One label',
       query: Type.Object(place, strict),
       reply: LabelReply,
-      prepare: ({ key, query }) => requireOrganisation(key, query.organisation_id),
+      prepare: ({ key, query }) => places.requireOrganisation(key, query.organisation_id),
       show: showLabel,
     }),
     labels.update({
@@ -127,7 +125,10 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
       },
       show: showLabel,
     }),
-    labels.remove({ summary: 'Deletes a label that no version has', requireUnused: requireUnusedLabel }),
+    labels.remove({
+      summary: 'Deletes a label that no version has',
+      requireUnused: promptTemplates.requireUnusedLabel,
+    }),
   ];
 }
 

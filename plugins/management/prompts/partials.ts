@@ -3,27 +3,10 @@ import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
-import {
-  changeRecord,
-  everyRecord,
-  keepVersion,
-  newRecord,
-  newSlug,
-  requiredWorkspace,
-  visibleRecord,
-} from '../shared/records.ts';
-import {
-  checkTemplate,
-  latestVersion,
-  PromptReferenceParam,
-  referencedTemplate,
-  requirePrompts,
-  requireUnusedPartial,
-  templateRoutes,
-  visibleTemplate,
-} from './templates.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { PromptReferenceParam, promptTemplates } from './templates.ts';
 import { namedCollection } from './collections.ts';
-import { Status, statusOf, TemplateText } from './record.ts';
+import { promptRecord, promptSchemas } from './record.ts';
 import { Description, Identifier, Name, orNull, strict } from '../shared/fields.ts';
 
 /** A partial in a list. */
@@ -33,7 +16,7 @@ const PartialEntry = Type.Object({
   slug: Type.String(),
   name: Type.String(),
   collection_id: Type.String(),
-  status: Status,
+  status: promptSchemas.Status,
   created_at: Type.String(),
   last_updated_at: Type.String(),
 });
@@ -57,7 +40,7 @@ const PartialVersionEntry = Type.Object({
   string: Type.String(),
   description: Type.String(),
   created_at: Type.String(),
-  prompt_version_status: Status,
+  prompt_version_status: promptSchemas.Status,
 });
 
 type Partial = StoredRecord<'prompt_partial'>;
@@ -99,14 +82,14 @@ function showPartialVersion(record: Partial, version: Version): Static<typeof Pa
     string: version.data.template,
     description: version.description,
     created_at: new Date(version.createdAt).toISOString(),
-    prompt_version_status: statusOf(record, version),
+    prompt_version_status: promptRecord.status(record, version),
   };
 }
 
 const Body = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
-    string: Type.Optional(TemplateText('Mustache; makes a new version.')),
+    string: Type.Optional(promptSchemas.TemplateText('Mustache; makes a new version.')),
     description: Type.Optional(Description),
     status: Type.Optional(
       Type.Union([Type.Literal('active'), Type.Literal('archived')], {
@@ -130,23 +113,23 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
     body: Body,
     reply: Type.Object({ prompt_partial_version_id: Type.String() }),
     async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       const now = clock.now();
       const { record, versionId } = await write(async (writer) => {
-        const before = await visibleTemplate(writer, key, 'prompt_partial', params.promptPartialId);
+        const before = await promptTemplates.visible(writer, key, 'prompt_partial', params.promptPartialId);
         requireVersion(before.version);
         const { id, slug, organisationId, workspaceId } = before;
-        if (body.status === 'archived') await requireUnusedPartial(writer, before);
+        if (body.status === 'archived') await promptTemplates.requireUnusedPartial(writer, before);
         const change = { name: body.name ?? before.name, status: body.status ?? before.status };
-        const after = await changeRecord(writer, before, change, key, now);
-        const latest = await latestVersion(writer, before);
+        const after = await storedRecords.change(writer, before, change, key, now);
+        const latest = await promptTemplates.latestVersion(writer, before);
         let versionId = latest?.id ?? '';
         // Versions never change: a description alone makes a new version with the latest text.
         const template = body.string ?? (body.description === undefined ? undefined : latest?.data.template);
         if (template !== undefined) {
           const place = { organisationId, workspaceId };
-          await checkTemplate(writer, { template, place, partial: { id, slug } });
-          const version = await keepVersion(writer, after, {
+          await promptTemplates.check(writer, { template, place, partial: { id, slug } });
+          const version = await storedRecords.keepVersion(writer, after, {
             data: { template, defaultVersion: before.data.defaultVersion },
             description: body.description ?? '',
           });
@@ -169,7 +152,7 @@ export function promptPartialRoutes(scope: Scope): readonly RouteDefinition[] {
     listRoute(scope),
     getRoute(scope),
     updatePartialRoute(scope),
-    ...templateRoutes(scope, {
+    ...promptTemplates.routes(scope, {
       kind: 'prompt_partial',
       operations: 'prompt_partials',
       onePath: `${path}/{promptPartialId}`,
@@ -181,7 +164,7 @@ export function promptPartialRoutes(scope: Scope): readonly RouteDefinition[] {
       },
       entry: PartialVersionEntry,
       show: showPartialVersion,
-      requireUnused: requireUnusedPartial,
+      requireUnused: promptTemplates.requireUnusedPartial,
     }),
   ];
 }
@@ -197,7 +180,7 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
     body: Type.Object(
       {
         name: Name('For people.'),
-        string: TemplateText('Mustache.'),
+        string: promptSchemas.TemplateText('Mustache.'),
         workspace_id: Type.Optional(orNull(Name('Id or slug; keys of the organisation say it here.'))),
         collection_id: Type.Optional(Name('Id or slug of a collection; the default one by default.')),
         version_description: Type.Optional(Description),
@@ -211,16 +194,16 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
       object: Type.Literal('partial'),
     }),
     async handle({ body, key, role, write, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       const now = clock.now();
       const { record, version } = await write(async (writer) => {
-        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const workspace = await places.required(writer, key, body.workspace_id);
         const { id: workspaceId, organisationId } = workspace;
         const collection = await namedCollection(writer, body.collection_id, { workspace, key, now });
-        const [id, slug] = [randomUUID(), newSlug('', body.name)];
+        const [id, slug] = [randomUUID(), storedRecords.newSlug('', body.name)];
         const place = { organisationId, workspaceId };
-        await checkTemplate(writer, { template: body.string, place, partial: { id, slug } });
-        const record: StoredRecord<'prompt_partial'> = newRecord(
+        await promptTemplates.check(writer, { template: body.string, place, partial: { id, slug } });
+        const record: StoredRecord<'prompt_partial'> = storedRecords.create(
           {
             kind: 'prompt_partial',
             id,
@@ -235,7 +218,9 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
           now,
         );
         await writer.records.insert(record);
-        const version = await keepVersion(writer, record, { description: body.version_description ?? '' });
+        const version = await storedRecords.keepVersion(writer, record, {
+          description: body.version_description ?? '',
+        });
         return { id, workspaceId, result: { record, version } };
       });
       sendVersion(record.version);
@@ -260,15 +245,15 @@ function listRoute({ directory }: Scope): RouteDefinition {
     ),
     reply: Type.Array(PartialEntry),
     async handle({ query, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
       const found = await read(async (reader) => {
         const { organisationId, workspaceId } = reachOf(key);
         const idOrSlug = query.collection_id;
         const collection =
           idOrSlug === undefined
             ? undefined
-            : await visibleRecord(reader, key, { kind: 'collection', noun: 'collection', idOrSlug });
-        return everyRecord(reader, 'prompt_partial', organisationId, {
+            : await storedRecords.visible(reader, key, { kind: 'collection', noun: 'collection', idOrSlug });
+        return storedRecords.every(reader, 'prompt_partial', organisationId, {
           status: 'active',
           ...(workspaceId !== undefined && { workspaceId }),
           ...(collection !== undefined && { parentId: collection.id }),
@@ -291,9 +276,9 @@ function getRoute({ directory }: Scope): RouteDefinition {
     params: Type.Object({ promptPartialId: PromptReferenceParam }),
     reply: PartialReply,
     async handle({ params, key, role, read, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'View');
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
       const { record, version } = await read((reader) =>
-        referencedTemplate(reader, key, 'prompt_partial', params.promptPartialId),
+        promptTemplates.referenced(reader, key, 'prompt_partial', params.promptPartialId),
       );
       sendVersion(record.version);
       return showPartial(record, version);

@@ -4,12 +4,22 @@ import { Description, Instant, Name, orNull, plainValue, refusedBody, strict } f
 import type { PromptData } from '../../../core/ports/record-kinds.ts';
 import { maxTemplateLength } from '../../../core/administration/prompts/template.ts';
 
+/** Changes and shows the record of a prompt. */
+export const promptRecord = {
+  makesVersion,
+  version: versionOf,
+  showEntry,
+  show: showPrompt,
+  showVersion,
+  status: statusOf,
+};
+
 const JsonObject = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
 const Functions = (description: string) =>
   Type.Array(JsonObject('As the provider wants it.'), { maxItems: 128, description });
 
 /** The text of a template in a body. */
-export const TemplateText = (description: string) =>
+const TemplateText = (description: string) =>
   Type.String({ minLength: 1, maxLength: maxTemplateLength, description });
 
 const Metadata = JsonObject(
@@ -48,7 +58,7 @@ const collection = Type.Optional(
 );
 
 /** Body that creates a prompt. */
-export const CreatePrompt = Type.Object(
+const CreatePrompt = Type.Object(
   {
     name: Name('For people.'),
     workspace_id: Type.Optional(Name('Id or slug; keys of the organisation say it here.')),
@@ -61,7 +71,7 @@ export const CreatePrompt = Type.Object(
 );
 
 /** Body that changes a prompt; any field of a version adds a new version. */
-export const UpdatePrompt = Type.Object(
+const UpdatePrompt = Type.Object(
   {
     patch: Type.Optional(
       Type.Boolean({
@@ -83,7 +93,7 @@ type Body = Static<typeof UpdatePrompt>;
 const versionFields = Object.keys(version) as readonly (keyof typeof version)[];
 
 /** True when a body has a field of a version. */
-export function makesVersion(body: Body): boolean {
+function makesVersion(body: Body): boolean {
   return versionFields.some((name) => body[name] !== undefined);
 }
 
@@ -91,7 +101,7 @@ export function makesVersion(body: Body): boolean {
  * The version from a body; absent fields are those of `before`. Throws `invalid_request` for metadata in both
  * spellings, and for whole numbers beyond 2^53.
  */
-export function versionOf(body: Body, before: PromptData): PromptData {
+function versionOf(body: Body, before: PromptData): PromptData {
   if (body.template_metadata !== undefined && body.prompt_metadata !== undefined)
     throw refusedBody([{ path: '/prompt_metadata', message: 'is given as template_metadata, too' }]);
   const stored = (member: keyof Body): unknown =>
@@ -117,7 +127,7 @@ export function versionOf(body: Body, before: PromptData): PromptData {
   };
 }
 
-export const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
+const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
 /** `active` for the default version, used by requests that name none. */
 const VersionStatus = Type.Union([Type.Literal('active'), Type.Literal('archived')], {
   description: '`active`: the version for requests that name none.',
@@ -125,7 +135,7 @@ const VersionStatus = Type.Union([Type.Literal('active'), Type.Literal('archived
 const AnyObject = Type.Record(Type.String(), Type.Unknown());
 
 /** A prompt with one of its versions. */
-export const PromptReply = Type.Object({
+const PromptReply = Type.Object({
   id: Type.String(),
   object: Type.Literal('prompt'),
   slug: Type.String(),
@@ -152,7 +162,7 @@ export const PromptReply = Type.Object({
 });
 
 /** A prompt in a list. */
-export const PromptEntry = Type.Object({
+const PromptEntry = Type.Object({
   id: Type.String(),
   object: Type.Literal('prompt'),
   slug: Type.String(),
@@ -166,7 +176,7 @@ export const PromptEntry = Type.Object({
 });
 
 /** A version in the list of versions. */
-export const PromptVersionEntry = Type.Object({
+const PromptVersionEntry = Type.Object({
   id: Type.String(),
   object: Type.Literal('prompt'),
   prompt_id: Type.String(),
@@ -178,8 +188,19 @@ export const PromptVersionEntry = Type.Object({
   created_at: Type.String(),
 });
 
+/** Bodies and replies of prompts. */
+export const promptSchemas = {
+  TemplateText,
+  CreatePrompt,
+  UpdatePrompt,
+  Status,
+  PromptReply,
+  PromptEntry,
+  PromptVersionEntry,
+};
+
 /** Converts a prompt to its shape in lists. */
-export function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptEntry> {
+function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptEntry> {
   return {
     id: record.id,
     object: 'prompt',
@@ -195,7 +216,7 @@ export function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptE
 }
 
 /** Converts a prompt with one of its versions to the API's shape. */
-export function showPrompt(
+function showPrompt(
   record: StoredRecord<'prompt'>,
   version: RecordVersion<'prompt'>,
 ): Static<typeof PromptReply> {
@@ -220,7 +241,7 @@ export function showPrompt(
 }
 
 /** Converts a version to its shape in the list of versions. */
-export function showVersion(
+function showVersion(
   record: StoredRecord<'prompt'>,
   version: RecordVersion<'prompt'>,
 ): Static<typeof PromptVersionEntry> {
@@ -239,7 +260,7 @@ export function showVersion(
 }
 
 /** `active` for the default version, used by requests that name none. */
-export function statusOf(
+function statusOf(
   { data }: StoredRecord<'prompt' | 'prompt_partial'>,
   { number }: RecordVersion<'prompt' | 'prompt_partial'>,
 ): 'active' | 'archived' {

@@ -10,39 +10,11 @@ import {
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import {
-  changeRecord,
-  keepVersion,
-  newRecord,
-  newSlug,
-  placeOfList,
-  requiredWorkspace,
-  visibleRecord,
-} from '../shared/records.ts';
-import {
-  checkTemplate,
-  latestVersion,
-  noSuchVersion,
-  PromptReferenceParam,
-  referencedTemplate,
-  requirePrompts,
-  templateRoutes,
-  visibleTemplate,
-} from './templates.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { PromptReferenceParam, promptTemplates } from './templates.ts';
 import { namedCollection } from './collections.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  CreatePrompt,
-  makesVersion,
-  PromptEntry,
-  PromptReply,
-  PromptVersionEntry,
-  showEntry,
-  showPrompt,
-  showVersion,
-  UpdatePrompt,
-  versionOf,
-} from './record.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { promptRecord, promptSchemas } from './record.ts';
 import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { PromptData } from '../../../core/ports/record-kinds.ts';
 import { findPrompt } from '../../../core/administration/prompts/find-prompt.ts';
@@ -104,7 +76,7 @@ function renderPromptRoute({ directory }: Scope): RouteDefinition {
       data: Type.Record(Type.String(), Type.Unknown()),
     }),
     async handle({ params, body, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
       // The body was parsed from JSON, so its members are JSON values.
       const sent = { ...body } as Record<string, JsonValue>;
       for (const name of ofThePath) delete sent[name];
@@ -112,7 +84,12 @@ function renderPromptRoute({ directory }: Scope): RouteDefinition {
         const source = storedSource(reader);
         const [idOrSlug = ''] = params.promptId.split('@');
         // The prompt's own workspace, for a key that is not bound to one.
-        const { organisationId, workspaceId } = await visibleTemplate(reader, key, 'prompt', idOrSlug);
+        const { organisationId, workspaceId } = await promptTemplates.visible(
+          reader,
+          key,
+          'prompt',
+          idOrSlug,
+        );
         const place = { organisationId, workspaceId: workspaceId ?? reachOf(key).workspaceId };
         return renderStoredPrompt(source, await findPrompt(source, place, params.promptId), sent);
       });
@@ -133,16 +110,16 @@ function getVersionRoute({ directory }: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     params: VersionParams,
-    reply: PromptReply,
+    reply: promptSchemas.PromptReply,
     async handle({ params, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
       return read(async (reader) => {
-        const record = await visibleTemplate(reader, key, 'prompt', params.promptId);
+        const record = await promptTemplates.visible(reader, key, 'prompt', params.promptId);
         const { organisationId, id } = record;
         const wanted = { id: params.versionId };
         const version = await reader.records.version('prompt', organisationId, id, wanted);
-        if (version === undefined) throw noSuchVersion(record, params.versionId);
-        return showPrompt(record, version);
+        if (version === undefined) throw promptTemplates.noSuchVersion(record, params.versionId);
+        return promptRecord.show(record, version);
       });
     },
   });
@@ -164,14 +141,14 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
     ),
     reply: Type.Object({}),
     async handle({ params, body, key, role, write, requireVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       await write(async (writer) => {
-        const before = await visibleTemplate(writer, key, 'prompt', params.promptId);
+        const before = await promptTemplates.visible(writer, key, 'prompt', params.promptId);
         const { organisationId, workspaceId, id } = before;
         requireVersion(before.version);
         const wanted = { id: params.versionId };
         const version = await writer.records.version('prompt', organisationId, id, wanted);
-        if (version === undefined) throw noSuchVersion(before, params.versionId);
+        if (version === undefined) throw promptTemplates.noSuchVersion(before, params.versionId);
         if (body.label_id === undefined) return { id, workspaceId, result: undefined };
         let labelId = '';
         if (body.label_id !== null) {
@@ -184,7 +161,7 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
         }
         await writer.records.label('prompt', organisationId, version.id, labelId);
         // A new version number of the record invalidates cached versions of labels.
-        await changeRecord(writer, before, {}, key, clock.now());
+        await storedRecords.change(writer, before, {}, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
       return {};
@@ -204,13 +181,13 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
     scope: 'prompts.update',
     audit: 'update',
     params: Type.Object({ promptId: Identifier }),
-    body: UpdatePrompt,
+    body: promptSchemas.UpdatePrompt,
     reply: Updated,
     async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       const now = clock.now();
       const { record, versionId } = await write(async (writer) => {
-        const before = await visibleTemplate(writer, key, 'prompt', params.promptId);
+        const before = await promptTemplates.visible(writer, key, 'prompt', params.promptId);
         requireVersion(before.version);
         const { organisationId, workspaceId = '' } = before;
         const workspace = { id: workspaceId, organisationId };
@@ -219,15 +196,18 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
             ? undefined
             : await namedCollection(writer, body.collection_id, { workspace, key, now });
         const change = { name: body.name ?? before.name, parentId: collection?.id ?? before.parentId };
-        const after = await changeRecord(writer, before, change, key, now);
-        const latest = await latestVersion(writer, before);
+        const after = await storedRecords.change(writer, before, change, key, now);
+        const latest = await promptTemplates.latestVersion(writer, before);
         let versionId = latest?.id ?? '';
-        if (makesVersion(body)) {
-          const data = versionOf(body, baseOf(body, latest?.data ?? before.data));
-          await checkTemplate(writer, { template: data.template, place: { organisationId, workspaceId } });
+        if (promptRecord.makesVersion(body)) {
+          const data = promptRecord.version(body, baseOf(body, latest?.data ?? before.data));
+          await promptTemplates.check(writer, {
+            template: data.template,
+            place: { organisationId, workspaceId },
+          });
           if (body.virtual_key !== undefined)
             await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
-          const version = await keepVersion(writer, after, {
+          const version = await storedRecords.keepVersion(writer, after, {
             data,
             description: body.version_description ?? '',
           });
@@ -259,7 +239,7 @@ export function promptRoutes(scope: Scope): readonly RouteDefinition[] {
     listRoute(scope),
     getRoute(scope),
     updatePromptRoute(scope),
-    ...templateRoutes(scope, {
+    ...promptTemplates.routes(scope, {
       kind: 'prompt',
       operations: 'prompts',
       onePath: '/prompts/{promptId}',
@@ -269,8 +249,8 @@ export function promptRoutes(scope: Scope): readonly RouteDefinition[] {
         versions: 'All versions of a prompt, newest first',
         publish: 'Makes a version the one that is used when none is named',
       },
-      entry: PromptVersionEntry,
-      show: showVersion,
+      entry: promptSchemas.PromptVersionEntry,
+      show: promptRecord.showVersion,
     }),
     getVersionRoute(scope),
     labelRoute(scope),
@@ -293,24 +273,27 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
     summary: 'Creates a prompt with its first version',
     scope: 'prompts.create',
     audit: 'create',
-    body: CreatePrompt,
+    body: promptSchemas.CreatePrompt,
     reply: Created,
     async handle({ body, key, role, write, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
+      promptTemplates.requireAccess({ key, role }, directory, 'Write');
       const now = clock.now();
       const { record, version } = await write(async (writer) => {
         const workspace = await workspaceOfPrompt(writer, key, body);
         const { id: workspaceId, organisationId } = workspace;
         const collection = await namedCollection(writer, body.collection_id, { workspace, key, now });
-        const data = versionOf(body, emptyVersion);
-        await checkTemplate(writer, { template: data.template, place: { organisationId, workspaceId } });
+        const data = promptRecord.version(body, emptyVersion);
+        await promptTemplates.check(writer, {
+          template: data.template,
+          place: { organisationId, workspaceId },
+        });
         await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
-        const record: StoredRecord<'prompt'> = newRecord(
+        const record: StoredRecord<'prompt'> = storedRecords.create(
           {
             kind: 'prompt',
             organisationId,
             workspaceId,
-            slug: newSlug('pp-', body.name),
+            slug: storedRecords.newSlug('pp-', body.name),
             name: body.name,
             parentId: collection.id,
             data,
@@ -319,7 +302,9 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
           now,
         );
         await writer.records.insert(record);
-        const version = await keepVersion(writer, record, { description: body.version_description ?? '' });
+        const version = await storedRecords.keepVersion(writer, record, {
+          description: body.version_description ?? '',
+        });
         return { id: record.id, workspaceId, result: { record, version } };
       });
       sendVersion(record.version);
@@ -336,10 +321,10 @@ async function workspaceOfPrompt(
 ): Promise<WorkspaceRecord> {
   const { workspace_id: said, collection_id: collection } = body;
   if (said !== undefined || collection === undefined || reachOf(key).workspaceId !== undefined)
-    return requiredWorkspace(writer, key, said);
+    return places.required(writer, key, said);
   const { organisationId } = key;
   const found = await writer.records.find('collection', { organisationId }, collection);
-  if (found?.workspaceId !== undefined) return requiredWorkspace(writer, key, found.workspaceId);
+  if (found?.workspaceId !== undefined) return places.required(writer, key, found.workspaceId);
   const message = 'names no collection by its id; send workspace_id as well';
   throw refusedBody([{ path: '/collection_id', message }]);
 }
@@ -355,24 +340,24 @@ function listRoute({ directory }: Scope): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
+        ...paging.query,
         workspace_id: Type.Optional(Name('Only those of this workspace: its id or slug.')),
         collection_id: Type.Optional(Name('Only those in this collection: its id or slug.')),
         search: Type.Optional(Name('Part of the name or slug, in any case.')),
       },
       strict,
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(PromptEntry) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(promptSchemas.PromptEntry) }),
     async handle({ query, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
-      const page = pageOf(query);
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
+      const page = paging.of(query);
       const { total, data } = await read(async (reader) => {
         const { collection_id: idOrSlug, search } = query;
-        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const { organisationId, workspaceId } = await places.ofList(reader, key, query.workspace_id);
         const collection =
           idOrSlug === undefined
             ? undefined
-            : await visibleRecord(reader, key, {
+            : await storedRecords.visible(reader, key, {
                 kind: 'collection',
                 noun: 'collection',
                 idOrSlug,
@@ -386,7 +371,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
         };
         return reader.records.list('prompt', organisationId, filter, page);
       });
-      return { object: 'list' as const, total, data: data.map((record) => showEntry(record)) };
+      return { object: 'list' as const, total, data: data.map((record) => promptRecord.showEntry(record)) };
     },
   });
 }
@@ -401,14 +386,14 @@ function getRoute({ directory }: Scope): RouteDefinition {
     // Reads only.
     audit: null,
     params: Type.Object({ promptId: PromptReferenceParam }),
-    reply: PromptReply,
+    reply: promptSchemas.PromptReply,
     async handle({ params, key, role, read, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'View');
+      promptTemplates.requireAccess({ key, role }, directory, 'View');
       const { record, version } = await read((reader) =>
-        referencedTemplate(reader, key, 'prompt', params.promptId),
+        promptTemplates.referenced(reader, key, 'prompt', params.promptId),
       );
       sendVersion(record.version);
-      return showPrompt(record, version);
+      return promptRecord.show(record, version);
     },
   });
 }

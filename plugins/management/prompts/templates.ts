@@ -11,7 +11,7 @@ import {
   includedPartials,
 } from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource, type TemplateKind } from '../../../core/administration/prompts/prompt-source.ts';
-import { changeRecord, eachOf, eachRecord, noSuchRecord, visibleRecord } from '../shared/records.ts';
+import { storedRecords } from '../shared/records.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { settingsFor } from '../shared/data-visibility.ts';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
@@ -19,6 +19,19 @@ import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { compilePrompt } from '../../../core/administration/prompts/prompt-template.ts';
 import { compileTemplate, TemplateError } from '../../../core/administration/prompts/template.ts';
 import { withoutFullStop } from '../../../core/errors/gateway-error.ts';
+
+/** What prompts and partials have in common. */
+export const promptTemplates = {
+  requireUnusedPartial,
+  requireUnusedLabel,
+  routes: templateRoutes,
+  visible: visibleTemplate,
+  referenced: referencedTemplate,
+  latestVersion,
+  noSuchVersion,
+  requireAccess: requirePrompts,
+  check: checkTemplate,
+};
 
 const maxNamed = 10;
 
@@ -31,10 +44,7 @@ type Uses = (version: Pick<RecordVersion<TemplateKind>, 'data' | 'labelId'>, kin
  * Throws `resource_conflict`, listing up to 10 users, when prompts or partials include the partial in their default
  * version, their latest one, or a labelled one. Other versions do not count.
  */
-export async function requireUnusedPartial(
-  reader: Reader,
-  partial: StoredRecord<'prompt_partial'>,
-): Promise<void> {
+async function requireUnusedPartial(reader: Reader, partial: StoredRecord<'prompt_partial'>): Promise<void> {
   const names = ({ data }: { readonly data: { readonly template: string } }, kind: TemplateKind): boolean => {
     const { partials } = kind === 'prompt' ? compilePrompt(data.template) : compileTemplate(data.template);
     return partials.some((name) => {
@@ -46,7 +56,7 @@ export async function requireUnusedPartial(
 }
 
 /** Throws `resource_conflict`, listing up to 10 users, when versions of prompts or of partials have the label. */
-export async function requireUnusedLabel(reader: Reader, label: StoredRecord<'label'>): Promise<void> {
+async function requireUnusedLabel(reader: Reader, label: StoredRecord<'label'>): Promise<void> {
   await requireUnused(reader, label, ({ labelId }) => labelId === label.id);
 }
 
@@ -59,7 +69,7 @@ async function requireUnused(
   const filter = { status: 'active' as const, ...(workspaceId !== undefined && { workspaceId }) };
   const users: string[] = [];
   for (const kind of ['prompt', 'prompt_partial'] as const) {
-    for await (const record of eachRecord(reader, kind, organisationId, filter)) {
+    for await (const record of storedRecords.each(reader, kind, organisationId, filter)) {
       if (users.length === maxNamed) break;
       if (record.id !== used.id && (await isUser(reader, record, uses)))
         users.push(`${nounOf(kind)} "${record.slug}"`);
@@ -80,7 +90,7 @@ async function isUser({ records }: Reader, record: StoredRecord<TemplateKind>, u
   const { kind, organisationId, id } = record;
   if (uses({ data: record.data, labelId: '' }, kind)) return true;
   let isNewest = true;
-  for await (const one of eachOf((page) => records.versions(kind, organisationId, id, page))) {
+  for await (const one of storedRecords.eachOf((page) => records.versions(kind, organisationId, id, page))) {
     if ((isNewest || one.labelId !== '') && uses(one, kind)) return true;
     isNewest = false;
   }
@@ -128,7 +138,7 @@ async function publishTemplate<K extends TemplateKind>(
     const draft = { template: version.data.template, place, pointer: '/version' };
     await checkTemplate(writer, kind === 'prompt' ? draft : { ...draft, partial: { id, slug } });
     const data: StoredRecord<K>['data'] = { ...version.data, defaultVersion: number };
-    const after = await changeRecord<K>(writer, before, { data }, key, clock.now());
+    const after = await storedRecords.change<K>(writer, before, { data }, key, clock.now());
     return { id, workspaceId, result: after };
   });
   sendVersion(record.version);
@@ -152,7 +162,7 @@ interface TemplateRoutes<K extends TemplateKind, E extends TSchema> {
 }
 
 /** The routes that prompts and partials share: archive, list versions, set the default version. */
-export function templateRoutes<K extends TemplateKind, E extends TSchema>(
+function templateRoutes<K extends TemplateKind, E extends TSchema>(
   scope: Scope,
   { kind, operations, onePath, parameter, summaries, entry, show, requireUnused }: TemplateRoutes<K, E>,
 ): readonly RouteDefinition[] {
@@ -175,7 +185,7 @@ export function templateRoutes<K extends TemplateKind, E extends TSchema>(
           requireVersion(before.version);
           await requireUnused?.(writer, before);
           const { id, workspaceId } = before;
-          await changeRecord<K>(writer, before, { status: 'archived' }, key, clock.now());
+          await storedRecords.change<K>(writer, before, { status: 'archived' }, key, clock.now());
           return { id, workspaceId, result: undefined };
         });
         return {};
@@ -230,26 +240,26 @@ export const PromptReferenceParam = Type.String({
 });
 
 /** The active prompt or partial of this id or slug. Throws `resource_not_found`. */
-export async function visibleTemplate<K extends TemplateKind>(
+async function visibleTemplate<K extends TemplateKind>(
   reader: RecordsAndWorkspaces,
   key: KeyRecord,
   kind: K,
   idOrSlug: string,
 ): Promise<StoredRecord<K>> {
-  const record = await visibleRecord(reader, key, { kind, noun: nouns[kind], idOrSlug });
+  const record = await storedRecords.visible(reader, key, { kind, noun: nouns[kind], idOrSlug });
   if (record.status === 'active') return record;
-  throw noSuchRecord(nouns[kind], idOrSlug);
+  throw storedRecords.noSuch(nouns[kind], idOrSlug);
 }
 
 /** A prompt or a partial with the version that a reference names. Throws `resource_not_found`. */
-export async function referencedTemplate<K extends TemplateKind>(
+async function referencedTemplate<K extends TemplateKind>(
   reader: RecordsAndWorkspaces,
   key: KeyRecord,
   kind: K,
   reference: string,
 ): Promise<{ readonly record: StoredRecord<K>; readonly version: RecordVersion<K> }> {
   const wanted = readReference(reference);
-  if (wanted === undefined) throw noSuchRecord(nouns[kind], reference);
+  if (wanted === undefined) throw storedRecords.noSuch(nouns[kind], reference);
   const record = await visibleTemplate(reader, key, kind, wanted.idOrSlug);
   const version = await versionOf(reader, record, wanted.version);
   if (version !== undefined) return { record, version };
@@ -273,7 +283,7 @@ async function versionOf<K extends TemplateKind>(
 }
 
 /** The newest version. */
-export async function latestVersion<K extends TemplateKind>(
+async function latestVersion<K extends TemplateKind>(
   { records }: Pick<ResourcesReader, 'records'>,
   { kind, organisationId, id }: StoredRecord<K>,
 ): Promise<RecordVersion<K> | undefined> {
@@ -296,7 +306,7 @@ async function everyVersion<K extends TemplateKind>(
 }
 
 /** `resource_not_found` for a version, with the requested name. */
-export function noSuchVersion({ slug }: StoredRecord, wanted: string): GatewayError {
+function noSuchVersion({ slug }: StoredRecord, wanted: string): GatewayError {
   return new GatewayError(
     'resource_not_found',
     `"${slug}" has no version that "${wanted.slice(0, 64)}" names. List its versions to see which there are.`,
@@ -307,7 +317,7 @@ export function noSuchVersion({ slug }: StoredRecord, wanted: string): GatewayEr
  * Throws `scope_missing`, naming the setting, when the caller's role may not view or edit the prompts of its workspace,
  * including collections, partials and labels.
  */
-export function requirePrompts(
+function requirePrompts(
   actor: Actor,
   directory: Pick<Directory, 'settingsIn' | 'user'>,
   what: 'View' | 'Write',
@@ -338,7 +348,7 @@ interface TemplateDraft {
  * Throws `invalid_request` for a template with a syntax error (with line and column), with an unknown partial, or that
  * includes itself (with the cycle).
  */
-export async function checkTemplate(
+async function checkTemplate(
   reader: Pick<ResourcesReader, 'records'>,
   { template, place, partial, pointer = '/string' }: TemplateDraft,
 ): Promise<void> {

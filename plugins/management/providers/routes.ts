@@ -5,25 +5,12 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { eachRecord, newRecord, newSlug, requiredWorkspace, visibleWorkspace } from '../shared/records.ts';
-import { GivenSlug, usableIntegration } from '../integrations/record.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { integrationAccess, integrationSchemas } from '../integrations/record.ts';
 import { RecordResource } from '../shared/record-resource.ts';
 import { Identifier, ManagedBy, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import { providerBudgetKey } from '../../../core/access/limit-charges.ts';
-import {
-  BodyUsageLimit,
-  isExhausted,
-  rateLimitsOfBody,
-  ResetTimes,
-  ResetUsage,
-  resetUsed,
-  shownRateLimits,
-  ShownRateLimits,
-  showResetTimes,
-  showUsedLimit,
-  usageLimitOfBody,
-  UsageLimitSchema,
-} from '../shared/limits.ts';
+import { limitFields, limitSchemas } from '../shared/limits.ts';
 import { plainProvider, providerFields } from '../../../core/organisation/providers.ts';
 import type { ProviderData } from '../../../core/ports/record-kinds.ts';
 import { accessTo } from '../../../core/access/integration-access.ts';
@@ -34,7 +21,7 @@ const maxNamed = 10;
  * Throws `resource_conflict`, listing at most ten users, while configs, deployments or prompts name one of these
  * providers.
  */
-export async function requireUnused(
+async function requireUnused(
   reader: Pick<ResourcesReader, 'records'>,
   organisationId: string,
   providers: readonly StoredRecord<'provider'>[],
@@ -42,7 +29,7 @@ export async function requireUnused(
   if (providers.length === 0) return;
   const users: string[] = [];
   for (const kind of ['config', 'deployment', 'prompt'] as const) {
-    for await (const record of eachRecord(reader, kind, organisationId, { status: 'active' })) {
+    for await (const record of storedRecords.each(reader, kind, organisationId, { status: 'active' })) {
       const used = providers.some(
         (provider) => isWithin(provider, record) && namesProvider(record.data, provider),
       );
@@ -83,9 +70,9 @@ const CreateProvider = Type.Object(
     name: Name('For people.'),
     integration_id: Name('Id or slug of an integration that the workspace may use.'),
     workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
-    slug: Type.Optional(GivenSlug),
+    slug: Type.Optional(integrationSchemas.GivenSlug),
     ...providerFields,
-    usage_limits: BodyUsageLimit,
+    usage_limits: limitSchemas.BodyUsageLimit,
   },
   strict,
 );
@@ -96,8 +83,8 @@ const UpdateProvider = Type.Object(
     name: Type.Optional(Name('For people.')),
     workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
     ...providerFields,
-    usage_limits: BodyUsageLimit,
-    reset_usage: ResetUsage,
+    usage_limits: limitSchemas.BodyUsageLimit,
+    reset_usage: limitSchemas.ResetUsage,
   },
   strict,
 );
@@ -109,7 +96,7 @@ type ProviderBody = Pick<
 >;
 
 /** The provider after the change by the body. Throws `invalid_request` for invalid limits and times. */
-export function changedProvider(
+function changedProvider(
   body: ProviderBody,
   { clock }: Pick<Scope, 'clock'>,
   before: ProviderData = plainProvider,
@@ -117,8 +104,8 @@ export function changedProvider(
   const { note, usage_limits: usage, rate_limits: rates, expires_at: expires } = body;
   return {
     note: note === undefined ? before.note : (note ?? ''),
-    usageLimits: usage === undefined ? before.usageLimits : usageLimitOfBody(usage),
-    rateLimits: rates === undefined ? before.rateLimits : rateLimitsOfBody(rates),
+    usageLimits: usage === undefined ? before.usageLimits : limitFields.usageOfBody(usage),
+    rateLimits: rates === undefined ? before.rateLimits : limitFields.ratesOfBody(rates),
     expiresAt: expires === undefined ? before.expiresAt : timeOf(expires, clock.now()),
     isVirtualKey: before.isVirtualKey,
   };
@@ -135,7 +122,7 @@ function timeOf(text: string | null, now: number): number | undefined {
 const Status = Type.Union([Type.Literal('active'), Type.Literal('exhausted'), Type.Literal('expired')]);
 
 /** Common members of answers about providers and virtual keys. */
-export const sharedReply = {
+const sharedReply = {
   id: Type.String(),
   slug: Type.String(),
   name: Type.String(),
@@ -144,9 +131,9 @@ export const sharedReply = {
     Type.String({ description: 'Null for providers of the configuration that every workspace may use.' }),
   ),
   status: Status,
-  usage_limits: orNull(UsageLimitSchema),
-  ...ResetTimes,
-  rate_limits: ShownRateLimits,
+  usage_limits: orNull(limitSchemas.UsageLimit),
+  ...limitSchemas.ResetTimes,
+  rate_limits: limitSchemas.ShownRateLimits,
   reset_usage: orNull(Type.Number()),
   expires_at: orNull(Type.String()),
   created_at: Type.String(),
@@ -169,12 +156,12 @@ function budgetOf({ id, organisationId, createdAt }: StoredRecord<'provider'>) {
 }
 
 /** Resets the usage counted against a provider's usage limit. */
-export async function resetProviderUsage(
+async function resetProviderUsage(
   record: StoredRecord<'provider'>,
   { budgets }: Pick<Scope, 'budgets'>,
 ): Promise<void> {
   const { usageLimits } = record.data;
-  if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
+  if (usageLimits !== undefined) await limitFields.resetUsed([usageLimits], budgetOf(record), budgets);
 }
 
 function statusOf(
@@ -183,12 +170,13 @@ function statusOf(
 ): Static<typeof Status> {
   const { usageLimits, expiresAt } = record.data;
   if (expiresAt !== undefined && expiresAt <= clock.now()) return 'expired';
-  const isUsedUp = usageLimits !== undefined && isExhausted(usageLimits, budgetOf(record), budgets);
+  const isUsedUp =
+    usageLimits !== undefined && limitFields.isExhausted(usageLimits, budgetOf(record), budgets);
   return isUsedUp ? 'exhausted' : 'active';
 }
 
 /** Values of `sharedReply`, with the current usage. */
-export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 'clock' | 'budgets'>) {
+function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 'clock' | 'budgets'>) {
   const { note, usageLimits, rateLimits, expiresAt } = record.data;
   return {
     id: record.id,
@@ -198,9 +186,9 @@ export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 
     note: note === '' ? null : note,
     workspace_id: record.workspaceId ?? null,
     usage_limits:
-      usageLimits === undefined ? null : showUsedLimit(usageLimits, budgetOf(record), scope.budgets),
-    ...showResetTimes(usageLimits === undefined ? [] : [usageLimits], budgetOf(record), scope),
-    rate_limits: shownRateLimits(rateLimits),
+      usageLimits === undefined ? null : limitFields.showUsed(usageLimits, budgetOf(record), scope.budgets),
+    ...limitFields.showResetTimes(usageLimits === undefined ? [] : [usageLimits], budgetOf(record), scope),
+    rate_limits: limitFields.shownRates(rateLimits),
     reset_usage: null,
     expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
     created_at: new Date(record.createdAt).toISOString(),
@@ -222,7 +210,7 @@ function showProvider(
 }
 
 /** Common members of the examples of providers and virtual keys. */
-export const sharedExample = {
+const sharedExample = {
   id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
   slug: 'openai-prod',
   name: 'OpenAI, production',
@@ -237,6 +225,19 @@ export const sharedExample = {
   expires_at: null,
   created_at: '2026-11-21T09:00:00.000Z',
   last_updated_at: '2026-11-21T09:00:00.000Z',
+};
+
+/** Records of providers, also for virtual keys and integrations. */
+export const providerRecords = {
+  requireUnused,
+  changed: changedProvider,
+  Reply: sharedReply,
+  resetUsage: resetProviderUsage,
+  show: showShared,
+  example: sharedExample,
+  of: providerOf,
+  addDefault: addDefaultProvider,
+  seen: seenProviders,
 };
 
 /** A provider for the reference. */
@@ -259,12 +260,12 @@ interface NewProvider {
 }
 
 /** The record of a new provider of this integration. */
-export function providerOf(
+function providerOf(
   { id, organisationId }: StoredRecord<'integration'>,
   { workspaceId, slug, name, data, by, now }: NewProvider,
 ): StoredRecord<'provider'> {
   const given = { organisationId, workspaceId, slug, name, parentId: id, data };
-  return newRecord({ kind: 'provider', ...given }, by, now);
+  return storedRecords.create({ kind: 'provider', ...given }, by, now);
 }
 
 /** Options of a default provider. */
@@ -279,7 +280,7 @@ interface DefaultProvider {
  * Adds a provider of this integration to a workspace, unless it has one or may not use the integration. Rejects with
  * `already_exists` when the requested slug is taken there.
  */
-export async function addDefaultProvider(
+async function addDefaultProvider(
   { records }: Pick<ResourcesWriter, 'records'>,
   integration: StoredRecord<'integration'>,
   workspaceId: string,
@@ -292,7 +293,7 @@ export async function addDefaultProvider(
   const isTaken =
     wanted === undefined &&
     (await records.find('provider', { organisationId, workspaceId }, own)) !== undefined;
-  const slug = wanted ?? (isTaken ? newSlug('', name) : own);
+  const slug = wanted ?? (isTaken ? storedRecords.newSlug('', name) : own);
   await records.insert(providerOf(integration, { workspaceId, slug, name, data: plainProvider, by, now }));
 }
 
@@ -323,14 +324,14 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
       },
       prepare: ({ body }) => changedProvider(body, { clock }),
       async make(writer, { key, body, prepared: data }) {
-        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
-        const { id: parentId } = await usableIntegration(
+        const workspace = await places.required(writer, key, body.workspace_id);
+        const { id: parentId } = await integrationAccess.usable(
           writer,
           workspace,
           body.integration_id,
           '/integration_id',
         );
-        const slug = body.slug ?? newSlug('', body.name);
+        const slug = body.slug ?? storedRecords.newSlug('', body.name);
         return { workspaceId: workspace.id, parentId, slug, name: body.name, data };
       },
       show: showChanged,
@@ -378,14 +379,14 @@ function showChanged({ id, slug }: StoredRecord<'provider'>): Static<typeof Chan
 }
 
 /** A page of the providers within the key's reach, or of the named workspace. */
-export async function seenProviders(
+async function seenProviders(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
   workspace: string | undefined,
   page: Page,
 ): Promise<Paged<StoredRecord<'provider'>>> {
   const { organisationId, workspaceId: reach } = reachOf(key);
-  const workspaceId = workspace === undefined ? reach : (await visibleWorkspace(reader, key, workspace)).id;
+  const workspaceId = workspace === undefined ? reach : (await places.visible(reader, key, workspace)).id;
   const filter: RecordFilter = workspaceId === undefined ? {} : { workspaceId };
   return reader.records.list('provider', organisationId, filter, page);
 }

@@ -7,43 +7,13 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import {
-  changeRecord,
-  newRecord,
-  newSlug,
-  noSuchRecord,
-  requiredWorkspace,
-  staleVersion,
-  visibleRecord,
-} from '../shared/records.ts';
-import {
-  changedIntegration,
-  GivenSlug,
-  providerRow,
-  SecretMappingSchema,
-  showMapping,
-  shownConfigurations,
-} from '../integrations/record.ts';
-import {
-  maskOf,
-  openSecrets,
-  type PlainSecrets,
-  sealSecrets,
-  shownSecrets,
-} from '../shared/sealed-secrets.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { integrationRecord, integrationSchemas, SecretMappingSchema } from '../integrations/record.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import { removeIntegration } from '../integrations/routes.ts';
-import { BodyUsageLimit, ResetUsage } from '../shared/limits.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  changedProvider,
-  providerOf,
-  requireUnused,
-  resetProviderUsage,
-  seenProviders,
-  sharedExample,
-  sharedReply,
-  showShared,
-} from './routes.ts';
+import { limitSchemas } from '../shared/limits.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { providerRecords } from './routes.ts';
 import { Identifier, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import {
   ConfigurationsSchema,
@@ -52,7 +22,7 @@ import {
 
 /** A virtual key in the API. */
 const VirtualKeyReply = Type.Object({
-  ...sharedReply,
+  ...providerRecords.Reply,
   ai_provider_name: Type.String(),
   integration_id: Type.String(),
   masked_api_key: Type.String({ description: 'Empty for integrations that the workspace does not own.' }),
@@ -79,18 +49,20 @@ function showVirtualKey(
   const isOwn = integration.workspaceId !== undefined;
   const key = isOwn ? plain['key'] : undefined;
   return {
-    ...showShared(provider, scope),
+    ...providerRecords.show(provider, scope),
     ...{ ai_provider_name: integration.data.aiProviderId, integration_id: integration.id },
-    masked_api_key: key === undefined ? '' : maskOf(key),
-    model_config: isOwn ? shownConfigurations(integration, plain) : {},
-    secret_mappings: isOwn ? integration.data.secretMappings.map((mapping) => showMapping(mapping)) : [],
+    masked_api_key: key === undefined ? '' : sealedSecrets.mask(key),
+    model_config: isOwn ? integrationRecord.shownConfigurations(integration, plain) : {},
+    secret_mappings: isOwn
+      ? integration.data.secretMappings.map((mapping) => integrationRecord.showMapping(mapping))
+      : [],
     object: 'virtual-key',
   };
 }
 
 /** A virtual key for the reference. */
 const virtualKeyExample: Static<typeof VirtualKeyReply> = {
-  ...sharedExample,
+  ...providerRecords.example,
   ...{ ai_provider_name: 'openai', integration_id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10' },
   ...{ masked_api_key: 'sk…9Q', model_config: {}, secret_mappings: [], object: 'virtual-key' },
 };
@@ -125,7 +97,7 @@ const olderFields = {
 const fields = {
   key: Type.Optional(orNull(ProviderKey)),
   ...providerFields,
-  usage_limits: BodyUsageLimit,
+  usage_limits: limitSchemas.BodyUsageLimit,
   secret_mappings: Type.Optional(orNull(SecretMappings)),
   ...olderFields,
   ...ConfigurationsSchema.properties,
@@ -136,7 +108,7 @@ const CreateVirtualKey = Type.Object(
   {
     name: Name('For people.'),
     provider: Name('A provider of the provider table; `open-ai` and `hugging-face` are understood.'),
-    slug: Type.Optional(GivenSlug),
+    slug: Type.Optional(integrationSchemas.GivenSlug),
     workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
     ...fields,
   },
@@ -148,7 +120,7 @@ const UpdateVirtualKey = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
     workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
-    reset_usage: ResetUsage,
+    reset_usage: limitSchemas.ResetUsage,
     ...fields,
   },
   strict,
@@ -242,24 +214,24 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
     },
     async handle({ body, key, write, sendVersion }) {
       const aiProviderId = rowName(body.provider);
-      const row = providerRow(router, aiProviderId, '/provider');
-      const data = changedProvider(body, { clock }, { ...plainProvider, isVirtualKey: true });
-      const slug = body.slug ?? newSlug('', body.name);
+      const row = integrationRecord.providerRow(router, aiProviderId, '/provider');
+      const data = providerRecords.changed(body, { clock }, { ...plainProvider, isVirtualKey: true });
+      const slug = body.slug ?? storedRecords.newSlug('', body.name);
       const now = clock.now();
       const by = key.userId || key.id;
       const id = await write(async (writer) => {
-        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const workspace = await places.required(writer, key, body.workspace_id);
         const owner = { organisationId: key.organisationId, workspaceId: workspace.id };
         const said = integrationPart(body);
         const empty = emptyIntegration(body.name, aiProviderId);
-        const made = await changedIntegration(writer, said, empty, { owner, row });
+        const made = await integrationRecord.changed(writer, said, empty, { owner, row });
         const integrationId = randomUUID();
         const { name, data: held } = made;
-        const sealed = sealSecrets(secrets, integrationId, made.plain);
+        const sealed = sealedSecrets.seal(secrets, integrationId, made.plain);
         const given = { id: integrationId, ...owner, slug, name, data: held, secrets: sealed };
-        const integration = newRecord({ kind: 'integration', ...given }, by, now);
+        const integration = storedRecords.create({ kind: 'integration', ...given }, by, now);
         await writer.records.insert(integration);
-        const provider = providerOf(integration, {
+        const provider = providerRecords.of(integration, {
           ...{ workspaceId: workspace.id, slug, name: body.name, data, by, now },
         });
         await writer.records.insert(provider);
@@ -296,11 +268,11 @@ function listRoute(scope: Scope): RouteDefinition {
     deprecated: true,
     // Reads only.
     audit: null,
-    query: Type.Object({ ...pageQuery, workspace_id: Type.Optional(Identifier) }, strict),
-    reply: Type.Object({ ...listReply, data: Type.Array(VirtualKeyReply) }),
+    query: Type.Object({ ...paging.query, workspace_id: Type.Optional(Identifier) }, strict),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(VirtualKeyReply) }),
     examples: { response: { object: 'list', total: 1, data: [virtualKeyExample] } },
     async handle({ query, key, read }) {
-      const page = pageOf(query);
+      const page = paging.of(query);
       const { total, pairs } = await read(async (reader) => {
         const { total, data } = await withIntegration(reader, key, query.workspace_id, page);
         const pairs: Omit<ShownVirtualKey, 'plain'>[] = [];
@@ -309,7 +281,7 @@ function listRoute(scope: Scope): RouteDefinition {
         return { total, pairs };
       });
       const data = pairs.map((pair) =>
-        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, scope),
+        showVirtualKey({ ...pair, plain: sealedSecrets.shown(secrets, pair.integration) }, scope),
       );
       return { object: 'list' as const, total, data };
     },
@@ -327,7 +299,7 @@ async function withIntegration(
   const { organisationId } = key;
   const without = await reader.records.list('provider', organisationId, filter, { offset: 0, limit: 0 });
   const page = { offset: offset + without.total, limit };
-  const { total, data } = await seenProviders(reader, key, workspace, page);
+  const { total, data } = await providerRecords.seen(reader, key, workspace, page);
   return { total: total - without.total, data };
 }
 
@@ -336,7 +308,7 @@ async function integrationOf(
   { organisationId, workspaceId, parentId, slug }: StoredRecord<'provider'>,
 ): Promise<StoredRecord<'integration'>> {
   const found = await records.find('integration', { organisationId, workspaceId }, parentId);
-  if (found === undefined) throw noSuchRecord('virtual key', slug);
+  if (found === undefined) throw storedRecords.noSuch('virtual key', slug);
   return found;
 }
 
@@ -361,7 +333,7 @@ function getRoute(scope: Scope): RouteDefinition {
         return { provider, integration: await integrationOf(reader, provider) };
       });
       sendVersion(pair.provider.version);
-      const plain = shownSecrets(secrets, pair.integration);
+      const plain = sealedSecrets.shown(secrets, pair.integration);
       return showVirtualKey({ ...pair, plain }, scope);
     },
   });
@@ -388,13 +360,16 @@ function updateRoute(scope: Scope): RouteDefinition {
       const shown = await write(async (writer) => {
         const before = await visibleProvider(writer, key, params.slug, place);
         requireVersion(before.version);
-        const change = { name: body.name ?? before.name, data: changedProvider(body, scope, before.data) };
-        const provider = await changeRecord(writer, before, change, key, now);
+        const change = {
+          name: body.name ?? before.name,
+          data: providerRecords.changed(body, scope, before.data),
+        };
+        const provider = await storedRecords.change(writer, before, change, key, now);
         const pair = { provider, integration: await integrationOf(writer, before) };
         const result = await changedCredentials(writer, pair, body, { scope, by, now });
         return { id: before.id, workspaceId: before.workspaceId, result };
       });
-      if (body.reset_usage === true) await resetProviderUsage(shown.provider, scope);
+      if (body.reset_usage === true) await providerRecords.resetUsage(shown.provider, scope);
       sendVersion(shown.provider.version);
       return showVirtualKey(shown, scope);
     },
@@ -417,7 +392,7 @@ async function changedCredentials(
   body: VirtualKeyBody,
   { scope: { router, secrets }, by, now }: Change,
 ): Promise<ShownVirtualKey> {
-  const plain = openSecrets(secrets, integration);
+  const plain = sealedSecrets.open(secrets, integration);
   const said = integrationPart(body);
   if (!provider.data.isVirtualKey) {
     if (Object.keys(said).every((name) => name === 'name')) return { provider, integration, plain };
@@ -427,13 +402,13 @@ async function changedCredentials(
     );
   }
   if (Object.keys(said).length === 0) return { provider, integration, plain };
-  const row = providerRow(router, integration.data.aiProviderId, '');
+  const row = integrationRecord.providerRow(router, integration.data.aiProviderId, '');
   // Older clients send only the settings that they change.
   const configurations = said.configurations && {
-    ...shownConfigurations(integration, plain),
+    ...integrationRecord.shownConfigurations(integration, plain),
     ...said.configurations,
   };
-  const changed = await changedIntegration(
+  const changed = await integrationRecord.changed(
     writer,
     { ...said, ...(configurations !== undefined && { configurations }) },
     { name: integration.name, data: integration.data, plain },
@@ -441,9 +416,12 @@ async function changedCredentials(
   );
   const after: StoredRecord<'integration'> = {
     ...{ ...integration, name: changed.name, data: changed.data, updatedBy: by, updatedAt: now },
-    ...{ secrets: sealSecrets(secrets, integration.id, changed.plain), version: integration.version + 1 },
+    ...{
+      secrets: sealedSecrets.seal(secrets, integration.id, changed.plain),
+      version: integration.version + 1,
+    },
   };
-  if (!(await writer.records.replace(after))) throw staleVersion();
+  if (!(await writer.records.replace(after))) throw storedRecords.stale();
   return { provider, integration: after, plain: changed.plain };
 }
 
@@ -467,9 +445,9 @@ function deleteRoute(): RouteDefinition {
         if (before.data.isVirtualKey) {
           await removeIntegration(writer, await integrationOf(writer, before));
         } else {
-          await requireUnused(writer, before.organisationId, [before]);
+          await providerRecords.requireUnused(writer, before.organisationId, [before]);
           if (!(await writer.records.remove('provider', before.organisationId, before.id)))
-            throw staleVersion();
+            throw storedRecords.stale();
         }
         return { id: before.id, workspaceId: before.workspaceId, result: undefined };
       });
@@ -485,5 +463,5 @@ function visibleProvider(
   idOrSlug: string,
   workspace?: string,
 ): Promise<StoredRecord<'provider'>> {
-  return visibleRecord(reader, key, { kind: 'provider', noun: 'provider', idOrSlug, workspace });
+  return storedRecords.visible(reader, key, { kind: 'provider', noun: 'provider', idOrSlug, workspace });
 }

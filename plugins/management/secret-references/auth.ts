@@ -1,6 +1,6 @@
 import { Type, type Static } from '../../../core/pipeline/plugin.ts';
 import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
-import { unmasked, type PlainSecrets } from '../shared/sealed-secrets.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import { strict } from '../shared/fields.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
@@ -121,7 +121,7 @@ export function splitAuth(
     .filter(([name]) => secretFields.has(name))
     .map(([name, value]): [string, string] => {
       const known = isSameBeside ? before.plain[name] : undefined;
-      return [name, unmasked(value, known, mistakes, `/auth_config/${name}`)];
+      return [name, sealedSecrets.unmasked(value, known, mistakes, `/auth_config/${name}`)];
     });
   return { authConfig, plain: Object.fromEntries(plain) };
 }

@@ -5,8 +5,8 @@ import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
 import { RecordResource } from '../shared/record-resource.ts';
-import { eachRecord, newSlug, requireNoUsers, requireOrganisation } from '../shared/records.ts';
-import { maskOf, openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { type PlainSecrets, sealedSecrets } from '../shared/sealed-secrets.ts';
 import { AuthConfig, splitAuth, type SplitAuth } from './auth.ts';
 import { Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
@@ -328,7 +328,11 @@ async function requireUnreferenced(
     integrations: await usersOf(reader, 'integration', reference),
     'MCP integrations': await usersOf(reader, 'mcp_integration', reference),
   };
-  requireNoUsers(`The secret reference "${reference.name}"`, users, 'Change their secret_mappings first.');
+  storedRecords.requireNoUsers(
+    `The secret reference "${reference.name}"`,
+    users,
+    'Change their secret_mappings first.',
+  );
 }
 
 async function usersOf(
@@ -337,7 +341,7 @@ async function usersOf(
   { id, organisationId, slug }: StoredRecord<'secret_reference'>,
 ): Promise<readonly string[]> {
   const users: string[] = [];
-  for await (const { data, slug: user } of eachRecord(reader, kind, organisationId, {})) {
+  for await (const { data, slug: user } of storedRecords.each(reader, kind, organisationId, {})) {
     const isUser = data.secretMappings.some(({ secretReferenceId: one }) => one === id || one === slug);
     if (isUser) users.push(user);
   }
@@ -355,7 +359,7 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
     parameter: 'secretReferenceId',
     scopes: (action) => `secret_references.${action}`,
   });
-  const showWhole = (record: Reference) => showWholeReference(record, openSecrets(secrets, record));
+  const showWhole = (record: Reference) => showWholeReference(record, sealedSecrets.open(secrets, record));
   return [
     references.create({
       summary: 'Creates a reference to a secret in a secret manager',
@@ -380,12 +384,12 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
         },
         response: { id: referenceExample.id, slug: 'openai-key', object: 'secret-reference' },
       },
-      prepare: ({ key, body }) => requireOrganisation(key, body.organisation_id),
+      prepare: ({ key, body }) => places.requireOrganisation(key, body.organisation_id),
       async make(writer, { id, key, body }) {
         const setting = { organisationId: key.organisationId, managers };
         const { plain, ...content } = await changedReference(writer, body, emptyReference(body), setting);
-        const slug = body.slug ?? newSlug('', body.name);
-        return { workspaceId: undefined, slug, ...content, secrets: sealSecrets(secrets, id, plain) };
+        const slug = body.slug ?? storedRecords.newSlug('', body.name);
+        return { workspaceId: undefined, slug, ...content, secrets: sealedSecrets.seal(secrets, id, plain) };
       },
       show: ({ id, slug }) => ({ id, slug, object: 'secret-reference' as const }),
     }),
@@ -419,10 +423,10 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
       examples: { request: { secret_path: 'secret/team/openai' }, response: wholeReferenceExample },
       async change(before, writer, { key, body }) {
         const { id, name, data } = before;
-        const opened = { name, data, plain: openSecrets(secrets, before) };
+        const opened = { name, data, plain: sealedSecrets.open(secrets, before) };
         const setting = { organisationId: key.organisationId, managers };
         const { plain, ...content } = await changedReference(writer, body, opened, setting);
-        return { ...content, secrets: sealSecrets(secrets, id, plain) };
+        return { ...content, secrets: sealedSecrets.seal(secrets, id, plain) };
       },
       show: showWhole,
     }),
@@ -448,7 +452,7 @@ async function ofManager(
 ): Promise<Paged<Reference>> {
   const data: Reference[] = [];
   let total = 0;
-  for await (const record of eachRecord(reader, 'secret_reference', organisationId, filter)) {
+  for await (const record of storedRecords.each(reader, 'secret_reference', organisationId, filter)) {
     if (record.data.managerType !== wanted) continue;
     if (total >= offset && data.length < limit) data.push(record);
     total += 1;
@@ -458,6 +462,9 @@ async function ofManager(
 
 /** An `auth_config` for answers, with masked secrets. */
 function maskedAuth({ authConfig, plain }: SplitAuth): Record<string, string> {
-  const masked = Object.entries(plain).map(([name, value]): [string, string] => [name, maskOf(value)]);
+  const masked = Object.entries(plain).map(([name, value]): [string, string] => [
+    name,
+    sealedSecrets.mask(value),
+  ]);
   return { ...authConfig, ...Object.fromEntries(masked) };
 }

@@ -10,16 +10,11 @@ import type {
   OrganisationDefaults,
   OrganisationSettings,
 } from '../../../core/ports/organisation-settings.ts';
-import {
-  changedGuardrails,
-  guardrailDefaults,
-  readDefaults,
-  showGuardrails,
-} from '../workspaces/defaults.ts';
+import { workspaceDefaults } from '../workspaces/defaults.ts';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
 import type { ResourcesWriter } from '../../../core/ports/resources.ts';
-import { requireOrganisation, staleVersion } from '../shared/records.ts';
-import { type DefaultNames, namesOfOrganisation } from '../configs/uses.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { configUses, type DefaultNames } from '../configs/uses.ts';
 
 export const ChangedAt = orNull(Type.String({ description: 'Null before the first change.' }));
 
@@ -43,7 +38,7 @@ function showOrganisationDefaults({
     object: 'organisation-defaults',
     metadata: { ...defaults.metadata },
     config_id: defaults.configId ?? null,
-    ...showGuardrails(defaults),
+    ...workspaceDefaults.showGuardrails(defaults),
     last_updated_at: changedAt(updatedAt, version),
   };
 }
@@ -71,7 +66,7 @@ export async function changeSettings(
     requireVersion(before.version);
     const stamp = { updatedAt: clock.now(), version: before.version + 1 };
     const after: OrganisationSettings = { ...before, ...(await change(before, writer)), ...stamp };
-    if (!(await writer.settings.replaceOrganisation(after))) throw staleVersion();
+    if (!(await writer.settings.replaceOrganisation(after))) throw storedRecords.stale();
     return { id: key.organisationId, result: after };
   });
   sendVersion(changed.version);
@@ -84,7 +79,7 @@ const DefaultsBody = Type.Object(
   {
     metadata: Type.Optional(orNull(Metadata)),
     config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
-    ...guardrailDefaults,
+    ...workspaceDefaults.guardrails,
   },
   strict,
 );
@@ -142,7 +137,7 @@ function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
       response: defaultsExample,
     },
     async handle(call) {
-      const names = namesOfOrganisation(router, call.key.organisationId);
+      const names = configUses.namesOfOrganisation(router, call.key.organisationId);
       const changed = await changeSettings(call, clock, ({ defaults }) => ({
         defaults: changedDefaults(call.body, defaults, names),
       }));
@@ -158,13 +153,13 @@ function changedDefaults(
 ): OrganisationDefaults {
   const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
   // An unchanged config is not checked again: it may no longer exist, and is not part of this change.
-  const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, names, '');
+  const { configId: given } = workspaceDefaults.read({ config_id: body.config_id ?? null }, names, '');
   const configId = body.config_id === undefined ? before.configId : given;
   const { excludedWorkspaces } = before;
   return {
     ...(metadata !== undefined && { metadata }),
     ...(configId !== undefined && { configId }),
-    ...changedGuardrails(body, before, { names, pointer: '' }),
+    ...workspaceDefaults.changedGuardrails(body, before, { names, pointer: '' }),
     ...(excludedWorkspaces !== undefined && { excludedWorkspaces }),
   };
 }
@@ -230,7 +225,7 @@ function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDef
       reply: ExclusionsReply,
       examples: { response: exclusionsExample },
       async handle({ query, key, read, sendVersion }) {
-        requireOrganisation(key, query.organisation_id);
+        places.requireOrganisation(key, query.organisation_id);
         const found = await read(({ settings }) => settings.ofOrganisation(key.organisationId));
         sendVersion(found.version);
         return showExclusions(found, phase);
@@ -251,7 +246,7 @@ function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDef
       },
       async handle(call) {
         const { body, key } = call;
-        requireOrganisation(key, body.organisation_id);
+        places.requireOrganisation(key, body.organisation_id);
         const changed = await changeSettings(call, clock, async ({ defaults }, { workspaces }) => {
           const { input, output } = defaults.excludedWorkspaces ?? { input: [], output: [] };
           const kept = body.override_existing === true ? [] : phase === 'input' ? input : output;

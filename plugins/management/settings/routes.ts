@@ -9,7 +9,7 @@ import {
   type UserKeyRules,
   type WorkspaceSettings,
 } from '../../../core/ports/organisation-settings.ts';
-import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
 import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access.ts';
 import { ChangedAt, changedAt, changeSettings, organisationDefaultsRoutes } from './defaults.ts';
@@ -349,7 +349,7 @@ function getOverridesRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
     examples: { response: workspaceExample },
     async handle({ params, key, read, sendVersion }) {
       const { organisation, workspace } = await read(async (reader) => {
-        const { organisationId, id } = await visibleWorkspace(reader, key, params.workspaceId);
+        const { organisationId, id } = await places.visible(reader, key, params.workspaceId);
         return {
           organisation: await reader.settings.ofOrganisation(organisationId),
           workspace: await reader.settings.ofWorkspace(organisationId, id),
@@ -379,12 +379,12 @@ function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace
     },
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const { organisation, workspace } = await write(async (writer) => {
-        const record = await visibleWorkspace(writer, key, params.workspaceId);
+        const record = await places.visible(writer, key, params.workspaceId);
         const { organisationId, id } = record;
         const { settings } = writer;
         const before = await settings.ofWorkspace(organisationId, id);
         requireVersion(before.version);
-        requireActive(record);
+        storedRecords.requireActive(record);
         const organisation = await settings.ofOrganisation(organisationId);
         const after: WorkspaceSettings = {
           ...before,
@@ -392,7 +392,7 @@ function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace
           updatedAt: clock.now(),
           version: before.version + 1,
         };
-        if (!(await settings.replaceWorkspace(after))) throw staleVersion();
+        if (!(await settings.replaceWorkspace(after))) throw storedRecords.stale();
         return { id, workspaceId: id, result: { organisation, workspace: after } };
       });
       sendVersion(workspace.version);

@@ -4,7 +4,7 @@ import type { RequestFilter, TimeWindow, Visibility } from '../../../core/ports/
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
 import type { SecuritySettings } from '../../../core/ports/organisation-settings.ts';
 import type { Actor } from '../api-keys/access.ts';
-import { noSuchWorkspace } from './records.ts';
+import { places } from './records.ts';
 import { type FilterValues, readFilter } from './request-filter.ts';
 
 /** Source of settings and users. */
@@ -57,7 +57,7 @@ function workspaceWithin(
   // A key's own workspace is accepted even when the directory does not know it.
   const id = named === workspaceId ? named : directory.workspaceId(organisationId, named);
   if (id !== undefined && (workspaceId === undefined || id === workspaceId)) return id;
-  throw noSuchWorkspace(named);
+  throw places.noSuch(named);
 }
 
 /** Throws `scope_missing`, naming the setting, when the caller's role may not view analytics in the workspace. */

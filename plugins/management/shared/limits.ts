@@ -23,8 +23,23 @@ import {
 } from '../../../core/organisation/providers.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
+/** Reads limits of bodies, and shows them. */
+export const limitFields = {
+  readUsage: readUsageLimit,
+  readUsages: readUsageLimits,
+  readRates: readRateLimits,
+  showResetTimes,
+  lastResetText,
+  showUsed: showUsedLimit,
+  isExhausted,
+  resetUsed,
+  usageOfBody: usageLimitOfBody,
+  ratesOfBody: rateLimitsOfBody,
+  shownRates: shownRateLimits,
+};
+
 /** A usage limit in answers. A body may repeat the read-only members, which change nothing. */
-export const UsageLimitSchema = Type.Object(
+const UsageLimitSchema = Type.Object(
   {
     ...PlainLimit.properties,
     current_usage: Type.Optional(
@@ -63,22 +78,19 @@ export const UsageLimitSchema = Type.Object(
  * A usage limit of a body. `pointer` is its place there. Throws `invalid_request` for two kinds of reset, for an alert
  * threshold that usage can never reach and for an invalid time.
  */
-export function readUsageLimit(body: Static<typeof PlainLimit>, pointer: string): UsageLimit {
+function readUsageLimit(body: Static<typeof PlainLimit>, pointer: string): UsageLimit {
   refuseFirst(usageLimitIssues(body, pointer));
   return usageLimitOf(body);
 }
 
 /** The usage limits of a body that takes several. Also throws `invalid_request` when two of them count the same. */
-export function readUsageLimits(
-  body: readonly Static<typeof PlainLimit>[],
-  pointer: string,
-): readonly UsageLimit[] {
+function readUsageLimits(body: readonly Static<typeof PlainLimit>[], pointer: string): readonly UsageLimit[] {
   refuseFirst(usageLimitsIssues(body, pointer));
   return body.map(usageLimitOf);
 }
 
 /** The rate limits of a body's `rate_limits`. Throws `invalid_request` for two with the same type and unit. */
-export function readRateLimits(body: readonly Static<typeof RateLimitSchema>[]): readonly RateLimit[] {
+function readRateLimits(body: readonly Static<typeof RateLimitSchema>[]): readonly RateLimit[] {
   refuseFirst(rateLimitIssues(body, '/rate_limits'));
   return rateLimitsOf(body);
 }
@@ -104,7 +116,7 @@ function usedOf(limit: UsageLimit, { prefix, createdAt }: LimitOwner, budgets: P
 }
 
 /** Reset times of a record's usage limits, in answers. */
-export const ResetTimes = {
+const ResetTimes = {
   last_reset_at: orNull(
     Type.String({
       description:
@@ -120,7 +132,7 @@ export const ResetTimes = {
 };
 
 /** Last and next reset of these limits. */
-export function showResetTimes(
+function showResetTimes(
   limits: readonly UsageLimit[],
   owner: LimitOwner,
   { budgets, clock }: { readonly budgets: Pick<Budgets, 'usage'>; readonly clock: Pick<Clock, 'now'> },
@@ -142,12 +154,12 @@ export function showResetTimes(
 }
 
 /** Last reset of a budget; null without one since the creation of its record. */
-export function lastResetText({ lastResetAt }: BudgetUsage, createdAt: number): string | null {
+function lastResetText({ lastResetAt }: BudgetUsage, createdAt: number): string | null {
   return lastResetAt === undefined || lastResetAt <= createdAt ? null : new Date(lastResetAt).toISOString();
 }
 
 /** A usage limit with its usage, in the API's shape. */
-export function showUsedLimit(
+function showUsedLimit(
   limit: UsageLimit,
   owner: LimitOwner,
   budgets: Pick<Budgets, 'usage'>,
@@ -161,12 +173,12 @@ export function showUsedLimit(
 }
 
 /** True when a limit is exhausted. */
-export function isExhausted(limit: UsageLimit, owner: LimitOwner, budgets: Pick<Budgets, 'usage'>): boolean {
+function isExhausted(limit: UsageLimit, owner: LimitOwner, budgets: Pick<Budgets, 'usage'>): boolean {
   return usedOf(limit, owner, budgets).isExhausted;
 }
 
 /** Resets the usage of all limits. Rejects when a reset cannot be stored. */
-export async function resetUsed(
+async function resetUsed(
   limits: readonly UsageLimit[],
   { prefix, organisationId }: LimitOwner,
   budgets: Pick<Budgets, 'reset'>,
@@ -175,20 +187,18 @@ export async function resetUsed(
 }
 
 /** Flag in bodies of updates. */
-export const ResetUsage = Type.Optional(
-  Type.Boolean({ description: 'Reset the counts of its usage limits.' }),
-);
+const ResetUsage = Type.Optional(Type.Boolean({ description: 'Reset the counts of its usage limits.' }));
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
 
 /** Usage limit in bodies of providers and virtual keys: an object, or a list of one. Null for none. */
-export const BodyUsageLimit = Type.Optional(Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]));
+const BodyUsageLimit = Type.Optional(Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]));
 
 /** Usage limit in bodies for the access of workspaces. */
-export const BodyAccessLimit = Type.Optional(orNull(OneUsageLimit));
+const BodyAccessLimit = Type.Optional(orNull(OneUsageLimit));
 
 /** The usage limit of a body at `pointer`. Throws `invalid_request` for an invalid one. */
-export function usageLimitOfBody(
+function usageLimitOfBody(
   given: Static<typeof GivenUsageLimit>,
   pointer = '/usage_limits',
 ): UsageLimit | undefined {
@@ -198,7 +208,7 @@ export function usageLimitOfBody(
 }
 
 /** The rate limits of a body at `pointer`. Throws `invalid_request` for two that limit the same. */
-export function rateLimitsOfBody(
+function rateLimitsOfBody(
   given: Static<typeof GivenRateLimits>,
   pointer = '/rate_limits',
 ): readonly RateLimit[] {
@@ -208,9 +218,19 @@ export function rateLimitsOfBody(
 }
 
 /** Rate limits in answers about providers, virtual keys and access. */
-export const ShownRateLimits = orNull(RateLimits);
+const ShownRateLimits = orNull(RateLimits);
+
+/** Limits in bodies and replies. */
+export const limitSchemas = {
+  UsageLimit: UsageLimitSchema,
+  ResetTimes,
+  ResetUsage,
+  BodyUsageLimit,
+  BodyAccessLimit,
+  ShownRateLimits,
+};
 
 /** Null without rate limits: a client that expects an object here refuses an empty list. */
-export function shownRateLimits(limits: readonly RateLimit[]): Static<typeof ShownRateLimits> {
+function shownRateLimits(limits: readonly RateLimit[]): Static<typeof ShownRateLimits> {
   return limits.length === 0 ? null : limits.map(({ type, unit, value }) => ({ type, unit, value }));
 }

@@ -14,8 +14,8 @@ import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { RecordKind, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { Identifier, strict } from './fields.ts';
-import { changeRecord, newRecord, type RecordChange, staleVersion, visibleRecord } from './records.ts';
-import { listReply, pageOf, pageQuery } from './replies.ts';
+import { type RecordChange, storedRecords } from './records.ts';
+import { listReplies, paging } from './replies.ts';
 
 /** Action of a route; the second part of its scope. */
 export type RecordAction = 'create' | 'list' | 'read' | 'update' | 'delete';
@@ -132,7 +132,11 @@ export class RecordResource<K extends RecordKind> {
         const now = this.#clock.now();
         const reply = await write(async (writer) => {
           const made = await route.make(writer, { ...call, id, prepared });
-          const record = newRecord({ kind, id, organisationId: key.organisationId, ...made }, by, now);
+          const record = storedRecords.create(
+            { kind, id, organisationId: key.organisationId, ...made },
+            by,
+            now,
+          );
           await writer.records.insert(record);
           return { id, workspaceId: made.workspaceId, result: await route.show(record, writer, call) };
         });
@@ -162,13 +166,13 @@ export class RecordResource<K extends RecordKind> {
       path: this.#head.path,
       // Reads only.
       audit: null,
-      query: Type.Object({ ...pageQuery, ...route.query }, strict),
-      reply: Type.Object({ ...listReply, data: Type.Array(route.entry) }),
+      query: Type.Object({ ...paging.query, ...route.query }, strict),
+      reply: Type.Object({ ...listReplies.of, data: Type.Array(route.entry) }),
       handle: async (input) => {
         const call = input as Call<Static<TObject<Q>>, unknown>;
         this.#head.admit?.(call, 'list');
         route.prepare?.(call);
-        const page = pageOf(call.query);
+        const page = paging.of(call.query);
         return call.read(async (reader) => {
           const { total, data } = await route.rows(reader, call, page);
           const shown = [];
@@ -243,7 +247,7 @@ export class RecordResource<K extends RecordKind> {
           const before = await this.#found(writer, call, 'update');
           call.requireVersion(before.version);
           const change = await route.change(before, writer, { ...call, prepared });
-          const record = await changeRecord(writer, before, change, call.key, this.#clock.now());
+          const record = await storedRecords.change(writer, before, change, call.key, this.#clock.now());
           const result = { record, reply: await route.show(record, writer) };
           return { id: record.id, workspaceId: record.workspaceId, result };
         });
@@ -276,7 +280,7 @@ export class RecordResource<K extends RecordKind> {
           call.requireVersion(record.version);
           await route.requireUnused?.(writer, record);
           const removed = await writer.records.remove(this.#head.kind, record.organisationId, record.id);
-          if (!removed) throw staleVersion();
+          if (!removed) throw storedRecords.stale();
           return { id: record.id, workspaceId: record.workspaceId, result: undefined };
         });
         return {};
@@ -298,7 +302,7 @@ export class RecordResource<K extends RecordKind> {
     };
     const record =
       head.find === undefined
-        ? await visibleRecord(reader, key, { kind, noun, ...named })
+        ? await storedRecords.visible(reader, key, { kind, noun, ...named })
         : await head.find(reader, key, named, action);
     head.allow?.(key, record, action);
     return record;

@@ -7,13 +7,43 @@ import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../..
 import { refusedBody } from './fields.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 
+/** Reads and changes records of every kind. */
+export const storedRecords = {
+  requireNoUsers,
+  requireNobody,
+  noSuch: noSuchRecord,
+  visible: visibleRecord,
+  eachOf,
+  each: eachRecord,
+  every: everyRecord,
+  newSlug,
+  create: newRecord,
+  keepVersion,
+  changed: changedRecord,
+  change: changeRecord,
+  stale: staleVersion,
+  requireActive,
+};
+
+/** The organisation or workspace that a request is about. */
+export const places = {
+  ofBody: workspaceOfBody,
+  required: requiredWorkspace,
+  visible: visibleWorkspace,
+  noSuch: noSuchWorkspace,
+  ofList: placeOfList,
+  ofNew: placeOfNew,
+  requireOrganisation,
+  requireOwn,
+};
+
 const maxNamed = 10;
 
 /** Slugs of the users of a record, by their noun in messages: `MCP servers`. */
 type Users = Readonly<Record<string, readonly string[]>>;
 
 /** Throws `resource_conflict` when anything uses it, listing ten users of each kind and counting the rest. */
-export function requireNoUsers(what: string, users: Users, remedy: string): void {
+function requireNoUsers(what: string, users: Users, remedy: string): void {
   const named = Object.entries(users).filter(([, slugs]) => slugs.length > 0);
   if (named.length === 0) return;
   const kinds = named.map(([kind, slugs]) => `the ${kind} ${quotedList(slugs)}`);
@@ -21,11 +51,7 @@ export function requireNoUsers(what: string, users: Users, remedy: string): void
 }
 
 /** Throws `resource_conflict` when there are users, listing the first ten; each is a phrase. */
-export async function requireNobody(
-  what: string,
-  users: AsyncIterable<string>,
-  remedy: string,
-): Promise<void> {
+async function requireNobody(what: string, users: AsyncIterable<string>, remedy: string): Promise<void> {
   const found: string[] = [];
   for await (const user of users) {
     found.push(user);
@@ -56,7 +82,7 @@ interface NamedRecord<K extends RecordKind> {
 type Reader = Pick<ResourcesReader, 'records' | 'workspaces'>;
 
 /** `resource_not_found`, with the same message for an unknown record and for one out of reach. */
-export function noSuchRecord(noun: string, idOrSlug: string): GatewayError {
+function noSuchRecord(noun: string, idOrSlug: string): GatewayError {
   return new GatewayError(
     'resource_not_found',
     `No ${noun} "${idOrSlug.slice(0, 64)}" is visible to this key. Check its id or slug.`,
@@ -68,7 +94,7 @@ export function noSuchRecord(noun: string, idOrSlug: string): GatewayError {
  * named workspace, or in any. Throws `resource_not_found`, and `invalid_request` when several workspaces have the slug
  * and the request names none.
  */
-export async function visibleRecord<K extends RecordKind>(
+async function visibleRecord<K extends RecordKind>(
   reader: Reader,
   key: KeyRecord,
   { kind, noun, idOrSlug, workspace }: NamedRecord<K>,
@@ -105,7 +131,7 @@ async function bySlugAnywhere<K extends RecordKind>(
 const pageSize = 100;
 
 /** All entries of a list, read page by page. */
-export async function* eachOf<T>(list: (page: Page) => Promise<Paged<T>>): AsyncGenerator<T> {
+async function* eachOf<T>(list: (page: Page) => Promise<Paged<T>>): AsyncGenerator<T> {
   for (let offset = 0; ; offset += pageSize) {
     const { data } = await list({ offset, limit: pageSize });
     yield* data;
@@ -114,7 +140,7 @@ export async function* eachOf<T>(list: (page: Page) => Promise<Paged<T>>): Async
 }
 
 /** Every record of a kind that passes the filter, oldest first. */
-export function eachRecord<K extends RecordKind>(
+function eachRecord<K extends RecordKind>(
   { records }: Pick<ResourcesReader, 'records'>,
   kind: K,
   organisationId: string,
@@ -124,7 +150,7 @@ export function eachRecord<K extends RecordKind>(
 }
 
 /** The same as a list; for small numbers of records. */
-export async function everyRecord<K extends RecordKind>(
+async function everyRecord<K extends RecordKind>(
   reader: Pick<ResourcesReader, 'records'>,
   kind: K,
   organisationId: string,
@@ -139,7 +165,7 @@ export async function everyRecord<K extends RecordKind>(
  * Workspace of a new record: the key's own, or for keys of the organisation the `/workspace_id` of the body; undefined
  * without one. Throws `invalid_request` for a workspace out of reach, `resource_conflict` for an archived one.
  */
-export async function workspaceOfBody(
+async function workspaceOfBody(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   key: KeyRecord,
   said: string | null | undefined,
@@ -157,7 +183,7 @@ export async function workspaceOfBody(
 }
 
 /** The same for records that always belong to a workspace. */
-export async function requiredWorkspace(
+async function requiredWorkspace(
   reader: Pick<ResourcesReader, 'workspaces'>,
   key: KeyRecord,
   said: string | null | undefined,
@@ -173,7 +199,7 @@ export async function requiredWorkspace(
  * The workspace with this id or slug. Throws `resource_not_found`, with the same message for an unknown workspace and
  * for one out of reach.
  */
-export async function visibleWorkspace(
+async function visibleWorkspace(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   key: KeyRecord,
   idOrSlug: string,
@@ -185,7 +211,7 @@ export async function visibleWorkspace(
 }
 
 /** `resource_not_found`, with the same message for an unknown workspace and for one out of reach. */
-export function noSuchWorkspace(idOrSlug: string): GatewayError {
+function noSuchWorkspace(idOrSlug: string): GatewayError {
   return new GatewayError(
     'resource_not_found',
     `No workspace "${idOrSlug.slice(0, 64)}" is visible to this key. Check its id or slug.`,
@@ -196,7 +222,7 @@ export function noSuchWorkspace(idOrSlug: string): GatewayError {
  * Place of a list: the named workspace (id or slug), else the key's own; for keys of the organisation without a named
  * one, the whole organisation (`workspaceId` undefined). Throws like `visibleWorkspace`.
  */
-export async function placeOfList(
+async function placeOfList(
   reader: Pick<ResourcesReader, 'workspaces'>,
   key: KeyRecord,
   named: string | undefined,
@@ -217,7 +243,7 @@ interface NamedPlace {
  * only keys of organisations can create. Throws `invalid_request` with the place in the body for a workspace or
  * organisation out of reach, and for a token whose body omits either; `resource_conflict` for an archived workspace.
  */
-export async function placeOfNew(
+async function placeOfNew(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   key: KeyRecord,
   { workspace_id: workspace, organisation_id: organisation }: NamedPlace,
@@ -243,14 +269,14 @@ export async function placeOfNew(
 }
 
 /** Throws `invalid_request` when a body or a query names another organisation than the key's. */
-export function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
+function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
   if (named === undefined || named === organisationId) return;
   const message = 'is not your organisation; leave it out';
   throw refusedBody([{ path: '/organisation_id', message }]);
 }
 
 /** Throws `scope_missing` when a workspace's key tries to change a record of its organisation. */
-export function requireOwn(key: KeyRecord, record: StoredRecord, noun: string): void {
+function requireOwn(key: KeyRecord, record: StoredRecord, noun: string): void {
   if (reachOf(key).workspaceId === undefined || record.workspaceId !== undefined) return;
   throw new GatewayError(
     'scope_missing',
@@ -266,7 +292,7 @@ function missing(path: string, what: string): GatewayError {
  * A new slug: the prefix (`ws-`, `pc-`, or nothing), the URL-safe letters of the name, and six random letters that make
  * it unique.
  */
-export function newSlug(prefix: string, name: string): string {
+function newSlug(prefix: string, name: string): string {
   const words = name
     .toLowerCase()
     .normalize('NFKD')
@@ -285,7 +311,7 @@ type NewRecord<K extends RecordKind> = Pick<
   Partial<Pick<StoredRecord<K>, 'id' | 'parentId' | 'secrets'>>;
 
 /** An active record in its first version. `by` is the id of the user or of the key that creates it. */
-export function newRecord<K extends RecordKind>(
+function newRecord<K extends RecordKind>(
   { kind, id = randomUUID(), parentId = '', secrets = {}, ...given }: NewRecord<K>,
   by: string,
   now: number,
@@ -295,7 +321,7 @@ export function newRecord<K extends RecordKind>(
 }
 
 /** Stores a version of the record, by default with the record's own data. */
-export function keepVersion<K extends RecordKind>(
+function keepVersion<K extends RecordKind>(
   { records }: Pick<ResourcesWriter, 'records'>,
   { kind, organisationId, id, name, updatedBy, updatedAt, ...record }: StoredRecord<K>,
   { data = record.data, description = '' }: Partial<Pick<RecordVersion<K>, 'data' | 'description'>> = {},
@@ -318,7 +344,7 @@ export type RecordChange<K extends RecordKind> = Partial<
 >;
 
 /** The record after a change by this key, in its next version. */
-export function changedRecord<K extends RecordKind>(
+function changedRecord<K extends RecordKind>(
   before: StoredRecord<K>,
   change: RecordChange<K>,
   { userId, id }: KeyRecord,
@@ -329,7 +355,7 @@ export function changedRecord<K extends RecordKind>(
 }
 
 /** Stores the result of `changedRecord`. Throws `version_mismatch` when the record was changed in between. */
-export async function changeRecord<K extends RecordKind>(
+async function changeRecord<K extends RecordKind>(
   { records }: Pick<ResourcesWriter, 'records'>,
   before: StoredRecord<K>,
   change: RecordChange<K>,
@@ -342,7 +368,7 @@ export async function changeRecord<K extends RecordKind>(
 }
 
 /** `version_mismatch`: another request changed or removed the record in between. */
-export function staleVersion(): GatewayError {
+function staleVersion(): GatewayError {
   return new GatewayError(
     'version_mismatch',
     'The record was changed or removed while your change was on its way. Read it again, then repeat your change.',
@@ -350,7 +376,7 @@ export function staleVersion(): GatewayError {
 }
 
 /** Throws `resource_conflict` for an archived workspace: neither it nor its records can be changed. */
-export function requireActive({ name, status }: WorkspaceRecord): void {
+function requireActive({ name, status }: WorkspaceRecord): void {
   if (status === 'active') return;
   throw new GatewayError(
     'resource_conflict',

@@ -12,18 +12,28 @@ const sizeOf = (maximum: number, byDefault: number) =>
 const size = sizeOf(100, defaultSize);
 
 /** Query parameters for the page of a list; some clients send `currentPage` and `pageSize`. */
-export const pageQuery = { current_page: current, page_size: size, currentPage: current, pageSize: size };
+const pageQuery = { current_page: current, page_size: size, currentPage: current, pageSize: size };
 
 /** The same for lists of up to `most` entries per page, default 100: see `longPageOf`. */
-export function longPageQuery(most: number) {
+function longPageQuery(most: number) {
   const long = sizeOf(most, longDefaultSize);
   return { current_page: current, page_size: long, currentPage: current, pageSize: long };
 }
 
 /** The same for lists whose clients count their pages from 1, in `page`: see `numberedPageOf`. */
-export const numberedPageQuery = {
+const numberedPageQuery = {
   page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Page, from 1.' })),
   ...longPageQuery(500),
+};
+
+/** The page of a list that a query asks for. */
+export const paging = {
+  query: pageQuery,
+  longQuery: longPageQuery,
+  numberedQuery: numberedPageQuery,
+  of: pageOf,
+  longOf: longPageOf,
+  numberedOf: numberedPageOf,
 };
 
 /** Validated parameters of `pageQuery`. */
@@ -35,17 +45,17 @@ interface PageQuery {
 }
 
 /** The page of a query: the first 50 entries by default. Throws when a parameter is there in both spellings. */
-export function pageOf(query: PageQuery): Page {
+function pageOf(query: PageQuery): Page {
   return pageWith(query, defaultSize);
 }
 
 /** The page of a `longPageQuery`: the first 100 entries by default. */
-export function longPageOf(query: PageQuery): Page {
+function longPageOf(query: PageQuery): Page {
   return pageWith(query, longDefaultSize);
 }
 
 /** The page of a `numberedPageQuery`. Throws when it counts from 0 and from 1 at once. */
-export function numberedPageOf({ page, ...query }: PageQuery & { readonly page?: number }): Page {
+function numberedPageOf({ page, ...query }: PageQuery & { readonly page?: number }): Page {
   if (page === undefined) return longPageOf(query);
   if (query.current_page === undefined && query.currentPage === undefined)
     return longPageOf({ ...query, current_page: page - 1 });
@@ -70,19 +80,22 @@ function one(name: string, plain: number | undefined, camel: number | undefined)
 }
 
 /** Common members of every list. */
-export const listReply = {
+const listReply = {
   object: Type.Literal('list'),
   total: Type.Integer({ description: 'Entries in all, on every page.' }),
 };
 
 /** Common members of long lists. */
-export const longListReply = {
+const longListReply = {
   ...listReply,
   has_more: Type.Boolean({ description: 'Whether there are further pages.' }),
 };
 
+/** Replies that hold a page of a list. */
+export const listReplies = { of: listReply, longOf: longListReply, long: longList };
+
 /** A page as the answer of a long list. */
-export function longList<T>({ offset }: Page, { total, data }: Paged<unknown>, shown: T[]) {
+function longList<T>({ offset }: Page, { total, data }: Paged<unknown>, shown: T[]) {
   return { object: 'list' as const, total, has_more: offset + data.length < total, data: shown };
 }
 

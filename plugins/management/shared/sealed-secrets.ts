@@ -8,23 +8,37 @@ import type { Mistake } from '../../../core/base/json.ts';
 export type PlainSecrets = Readonly<Record<string, string>>;
 
 /** Stands for the hidden part of a masked secret. */
-export const mark = '…';
+const mark = '…';
+
+/** Secrets of records: sealed in the store, masked in replies. */
+export const sealedSecrets = {
+  mark,
+  mask: maskOf,
+  seal: sealSecrets,
+  open: openSecrets,
+  shown: shownSecrets,
+  maskedHeaders,
+  unmasked,
+  unmaskedConfigurations,
+  unmaskedHeaders,
+};
+
 const shownFrom = 16;
 
 /** A masked secret: its first and last two letters, or only the mark when it is shorter than 16 characters. */
-export function maskOf(text: string): string {
+function maskOf(text: string): string {
   return text.length < shownFrom ? mark : `${text.slice(0, 2)}${mark}${text.slice(-2)}`;
 }
 
 /** The sealed secrets of a record, for the store. */
-export function sealSecrets(box: SecretBox, recordId: string, plain: PlainSecrets): PlainSecrets {
+function sealSecrets(box: SecretBox, recordId: string, plain: PlainSecrets): PlainSecrets {
   return Object.fromEntries(
     Object.entries(plain).map(([field, text]) => [field, box.seal(text, secretContext(recordId, field))]),
   );
 }
 
 /** The opened secrets of a record. Throws `internal` when the key that sealed them is missing. */
-export function openSecrets(box: SecretBox, { id, secrets }: StoredRecord): PlainSecrets {
+function openSecrets(box: SecretBox, { id, secrets }: StoredRecord): PlainSecrets {
   return Object.fromEntries(
     Object.entries(secrets).map(([field, sealed]) => [field, box.open(sealed, secretContext(id, field))]),
   );
@@ -34,7 +48,7 @@ export function openSecrets(box: SecretBox, { id, secrets }: StoredRecord): Plai
  * The same for answers: secrets of a record that a file manages are empty, so that their mask shows no letters; headers
  * keep their names.
  */
-export function shownSecrets(box: SecretBox, record: StoredRecord): PlainSecrets {
+function shownSecrets(box: SecretBox, record: StoredRecord): PlainSecrets {
   const plain = openSecrets(box, record);
   if (record.managedBy !== 'file') return plain;
   return Object.fromEntries(
@@ -47,7 +61,7 @@ function namesOnly(headers: string): string {
 }
 
 /** Headers with their values masked. */
-export function maskedHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+function maskedHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, maskOf(value)]));
 }
 
@@ -55,12 +69,7 @@ export function maskedHeaders(headers: Readonly<Record<string, string>>): Record
  * Clients read a record, change it and send it back: a secret equal to its mask keeps its stored value. Any other
  * masked value is added to `mistakes`.
  */
-export function unmasked(
-  given: string,
-  before: string | undefined,
-  mistakes: Mistake[],
-  path: string,
-): string {
+function unmasked(given: string, before: string | undefined, mistakes: Mistake[], path: string): string {
   if (!given.includes(mark)) return given;
   if (before !== undefined && given === maskOf(before)) return before;
   mistakes.push({ path, message: 'is what answers show of another secret; give the secret itself' });
@@ -68,7 +77,7 @@ export function unmasked(
 }
 
 /** `unmasked` for all secrets in settings. */
-export function unmaskedConfigurations(
+function unmaskedConfigurations(
   given: GivenConfigurations,
   before: PlainSecrets,
   mistakes: Mistake[],
@@ -93,7 +102,7 @@ export function unmaskedConfigurations(
 }
 
 /** `unmasked` for every header. */
-export function unmaskedHeaders(
+function unmaskedHeaders(
   given: Readonly<Record<string, string>>,
   before: Readonly<Record<string, string>>,
   mistakes: Mistake[],

@@ -6,7 +6,7 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 import { refusedBody } from './fields.ts';
-import { eachRecord, noSuchRecord, visibleRecord } from './records.ts';
+import { storedRecords } from './records.ts';
 
 /** Kinds of records that belong to one workspace, or to the organisation, which shares them with workspaces. */
 export type SharedKind = 'integration' | 'mcp_integration';
@@ -75,9 +75,10 @@ export function sharedAccess<K extends SharedKind>(
     scopes: (action) => [`organisation_${resource}.${action}`, `workspace_${resource}.${action}`],
     require: required,
     async visible(reader, key, { slug, workspace }, action) {
-      const found = await visibleRecord(reader, key, { kind, noun, idOrSlug: slug, workspace });
+      const found = await storedRecords.visible(reader, key, { kind, noun, idOrSlug: slug, workspace });
       const { workspaceId } = reachOf(key);
-      if (workspaceId !== undefined && !isUsableIn(found, workspaceId)) throw noSuchRecord(noun, slug);
+      if (workspaceId !== undefined && !isUsableIn(found, workspaceId))
+        throw storedRecords.noSuch(noun, slug);
       required(key, action, found.workspaceId);
       return found;
     },
@@ -87,7 +88,7 @@ export function sharedAccess<K extends SharedKind>(
       const data: StoredRecord<K>[] = [];
       let total = 0;
       const filter = search === undefined ? {} : { search };
-      for await (const record of eachRecord(reader, kind, key.organisationId, filter)) {
+      for await (const record of storedRecords.each(reader, kind, key.organisationId, filter)) {
         const ofOrganisation = record.workspaceId === undefined;
         if (type !== 'all' && (type === 'organisation') !== ofOrganisation) continue;
         if (workspaceId !== undefined && !isUsableIn(record, workspaceId)) continue;

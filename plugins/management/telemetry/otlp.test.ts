@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ProtobufWriter } from '../../../tests/kit/protobuf-writer.ts';
-import { readExportRequest, writeExportResponse } from './otlp.ts';
+import { otlp } from './otlp.ts';
 
 const write = (build: (writer: ProtobufWriter) => unknown): ProtobufWriter => {
   const writer = new ProtobufWriter();
@@ -131,7 +131,7 @@ const whole = write((request) =>
 describe('an export in protocol buffers', () => {
   test('is read as its JSON says it, without fields that nobody asks for', () => {
     const pair = (key: string, value: object): object => ({ key, value });
-    assert.deepEqual(readExportRequest(whole), {
+    assert.deepEqual(otlp.readRequest(whole), {
       resourceSpans: [
         {
           resource: { attributes: [pair('service.name', { stringValue: 's' })] },
@@ -167,7 +167,7 @@ describe('an export in protocol buffers', () => {
   test('cut anywhere is refused, or is a shorter one: never anything else', () => {
     for (let length = 0; length < whole.length; length++) {
       try {
-        assert.deepEqual(Object.keys(readExportRequest(whole.subarray(0, length)) as object).slice(1), []);
+        assert.deepEqual(Object.keys(otlp.readRequest(whole.subarray(0, length)) as object).slice(1), []);
       } catch (error) {
         assert.ok(error instanceof RangeError, String(error));
       }
@@ -186,7 +186,7 @@ describe('an export in protocol buffers', () => {
     ['a group', write((one) => one.raw([0x13])), /unknown type/],
   ];
   for (const [name, message, reason] of broken) {
-    test(`with ${name} is refused`, () => assert.throws(() => readExportRequest(message.result), reason));
+    test(`with ${name} is refused`, () => assert.throws(() => otlp.readRequest(message.result), reason));
   }
 
   test('nested without end is refused', () => {
@@ -211,12 +211,12 @@ describe('an export in protocol buffers', () => {
         ),
       ),
     );
-    assert.throws(() => readExportRequest(request.result), /too deep/);
+    assert.throws(() => otlp.readRequest(request.result), /too deep/);
   });
 });
 
 test('the answer holds nothing when every span was taken, else how many were not, and why', () => {
-  assert.equal(writeExportResponse(0, '').length, 0);
+  assert.equal(otlp.writeResponse(0, '').length, 0);
   const partial = write((one) => one.varint(1, 300n).text(2, 'é'.repeat(100)));
-  assert.deepEqual(writeExportResponse(300, 'é'.repeat(100)), write((one) => one.message(1, partial)).result);
+  assert.deepEqual(otlp.writeResponse(300, 'é'.repeat(100)), write((one) => one.message(1, partial)).result);
 });

@@ -1,5 +1,8 @@
 import { isStorable } from '../../../core/base/bytes.ts';
 
+/** Reads and answers exports of spans. */
+export const otlp = { readRequest: readExportRequest, writeResponse: writeExportResponse, readSpans };
+
 /**
  * Decoder for the part of protocol buffers that OTLP traces need. Its result has the shape of their JSON mapping, so
  * that later code handles one shape only. Unused fields are skipped.
@@ -52,12 +55,12 @@ const exportRequest: Message = { 1: list('resourceSpans', () => resourceSpans) }
 const deepestMessage = 32;
 
 /** `ExportTraceServiceRequest` in its JSON mapping. Throws a `RangeError` for invalid bytes. */
-export function readExportRequest(bytes: Buffer): unknown {
+function readExportRequest(bytes: Buffer): unknown {
   return readMessage(new Reader(bytes), exportRequest, 0);
 }
 
 /** `ExportTraceServiceResponse`: empty when every span was accepted. */
-export function writeExportResponse(rejected: number, reason: string): Buffer {
+function writeExportResponse(rejected: number, reason: string): Buffer {
   if (rejected === 0) return Buffer.alloc(0);
   const message = Buffer.from(reason, 'utf8');
   const partial = Buffer.concat([
@@ -190,7 +193,7 @@ const maxEvents = 64;
 const deepestValue = 16;
 
 /** Reads the JSON mapping of `ExportTraceServiceRequest`, at most `most` spans. Undefined for any other JSON. */
-export function readSpans(body: unknown, most: number): ReadSpans | undefined {
+function readSpans(body: unknown, most: number): ReadSpans | undefined {
   const resources = listOf(member(body, 'resourceSpans'));
   if (resources === undefined) return undefined;
   const spans: ReportedSpan[] = [];

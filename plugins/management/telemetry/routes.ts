@@ -19,15 +19,7 @@ import {
   type ReportedRow,
   usageColumns,
 } from '../logs/reported.ts';
-import {
-  type AttributeValue,
-  readExportRequest,
-  readSpans,
-  type ReadSpans,
-  type ReportedSpan,
-  type SpanAttributes,
-  writeExportResponse,
-} from './otlp.ts';
+import { type AttributeValue, otlp, type ReadSpans, type ReportedSpan, type SpanAttributes } from './otlp.ts';
 import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
 import { genAiNames } from '../../../core/dialects/gen-ai-names.ts';
 import type { Price, Prices } from '../../../core/ports/prices.ts';
@@ -76,7 +68,7 @@ function tracesRoute(scope: Scope, redaction: Redaction | undefined): RouteDefin
       const { spans, rejected, reason } = readBody(context, isProtobuf);
       await keepSpans(scope, { key, spans, seen, redaction });
       return isProtobuf
-        ? answer(protobuf, writeExportResponse(rejected, reason))
+        ? answer(protobuf, otlp.writeResponse(rejected, reason))
         : answer('application/json', Buffer.from(JSON.stringify(partialSuccess(rejected, reason))));
     },
   });
@@ -128,7 +120,7 @@ function readBody({ body }: RequestContext, isProtobuf: boolean): ReadSpans {
   let message: unknown = body.bytes.length === 0 ? { resourceSpans: [] } : undefined;
   if (isProtobuf) {
     try {
-      message = readExportRequest(body.bytes);
+      message = otlp.readRequest(body.bytes);
     } catch (cause) {
       throw new GatewayError(
         'invalid_request',
@@ -140,7 +132,7 @@ function readBody({ body }: RequestContext, isProtobuf: boolean): ReadSpans {
     message = { resourceSpans: [], ...(message as object) };
   } else message ??= body.json;
   if (message === undefined) throw new GatewayError('invalid_json', 'The request body is no valid JSON.');
-  const read = readSpans(message, maxSpans);
+  const read = otlp.readSpans(message, maxSpans);
   if (read !== undefined) return read;
   throw new GatewayError(
     'invalid_request',

@@ -3,17 +3,17 @@ import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { GroupMappingFilter, GroupMappingRecord } from '../../../core/ports/people.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { listReplies, paging } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
-import { requireActive, visibleWorkspace } from '../shared/records.ts';
-import { GivenWorkspaceRole, readWorkspaceRole, requireGrant, WorkspaceRoleSchema } from './record.ts';
+import { places, storedRecords } from '../shared/records.ts';
+import { readWorkspaceRole, requireGrant, roleSchemas } from './record.ts';
 
 const path = '/scim/workspaces';
 
 const Body = Type.Object(
   {
     workspace_id: Name('The id or slug of the workspace.'),
-    role: GivenWorkspaceRole,
+    role: roleSchemas.GivenWorkspace,
     scim_group_id: Type.Optional(Name('The id of the group, as the identity provider has it.')),
     scim_group: Type.Optional(Name('Instead of the id: its name there.')),
     scim_group_name: Type.Optional(Name('Another spelling of `scim_group`.')),
@@ -27,7 +27,7 @@ const Mapping = Type.Object({
   workspace_id: Type.String(),
   scim_group_id: Type.String({ description: 'Empty for a group that is identified by name.' }),
   scim_group: Type.String({ description: 'Empty for a group that is identified by id.' }),
-  role: WorkspaceRoleSchema,
+  role: roleSchemas.Workspace,
   created_at: Type.String(),
 });
 
@@ -70,7 +70,7 @@ function createRoute({ clock }: Scope): RouteDefinition {
         const workspace = await writer.workspaces.find(organisationId, body.workspace_id);
         if (workspace === undefined)
           throw refusedBody([{ path: '/workspace_id', message: 'names no workspace of the organisation' }]);
-        requireActive(workspace);
+        storedRecords.requireActive(workspace);
         const made: GroupMappingRecord = {
           id: randomUUID(),
           organisationId,
@@ -99,15 +99,15 @@ function listRoute(): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
+        ...paging.query,
         workspace_id: Type.Optional(Identifier),
         scim_group_id: Type.Optional(Name('The id of the group, as the identity provider has it.')),
-        role: Type.Optional(GivenWorkspaceRole),
+        role: Type.Optional(roleSchemas.GivenWorkspace),
       },
       strict,
     ),
     reply: Type.Object({
-      ...listReply,
+      ...listReplies.of,
       data: Type.Array(Mapping),
       mappings: Type.Array(Mapping, { description: 'Same value as `data`, for clients that read it here.' }),
       total_count: Type.Integer({ description: 'Same value as `total`.' }),
@@ -116,10 +116,10 @@ function listRoute(): RouteDefinition {
       response: { object: 'list', total: 1, data: [example], mappings: [example], total_count: 1 },
     },
     async handle({ query, key, read }) {
-      const page = pageOf(query);
+      const page = paging.of(query);
       const { workspace_id: named, scim_group_id: groupId, role } = query;
       const { total, data } = await read(async (reader) => {
-        const workspace = named === undefined ? undefined : await visibleWorkspace(reader, key, named);
+        const workspace = named === undefined ? undefined : await places.visible(reader, key, named);
         const workspaceId = workspace?.id ?? reachOf(key).workspaceId;
         const filter: GroupMappingFilter = {
           ...(workspaceId !== undefined && { workspaceId }),

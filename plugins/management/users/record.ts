@@ -7,23 +7,31 @@ import { mayGrant, type Role } from '../../../core/access/scopes.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
 /** Role of a user in the organisation. */
-export const OrganisationRoleSchema = Type.Union([
+const OrganisationRoleSchema = Type.Union([
   Type.Literal('owner'),
   Type.Literal('admin'),
   Type.Literal('member'),
 ]);
 
 /** Roles in the organisation that the API can give: it cannot make an owner. */
-export const GivenOrganisationRole = Type.Union([Type.Literal('admin'), Type.Literal('member')]);
+const GivenOrganisationRole = Type.Union([Type.Literal('admin'), Type.Literal('member')]);
 
 /** Role of a user in a workspace, in answers. */
-export const WorkspaceRoleSchema = Type.Union([Type.Literal('manager'), Type.Literal('member')]);
+const WorkspaceRoleSchema = Type.Union([Type.Literal('manager'), Type.Literal('member')]);
 
 /** The same in bodies and queries. */
-export const GivenWorkspaceRole = Type.Union(
+const GivenWorkspaceRole = Type.Union(
   [Type.Literal('manager'), Type.Literal('member'), Type.Literal('admin')],
   { description: '`admin` means the same as `manager`.' },
 );
+
+/** Roles in bodies and replies. */
+export const roleSchemas = {
+  Organisation: OrganisationRoleSchema,
+  GivenOrganisation: GivenOrganisationRole,
+  Workspace: WorkspaceRoleSchema,
+  GivenWorkspace: GivenWorkspaceRole,
+};
 
 /** The role of a `GivenWorkspaceRole`: `admin` means `manager`. */
 export function readWorkspaceRole(role: WorkspaceRole | 'admin'): WorkspaceRole {
@@ -31,7 +39,7 @@ export function readWorkspaceRole(role: WorkspaceRole | 'admin'): WorkspaceRole 
 }
 
 /** A user of the organisation in the API. */
-export const UserReply = Type.Object({
+const UserReply = Type.Object({
   object: Type.Literal('user'),
   id: Type.String(),
   first_name: Type.String(),
@@ -44,7 +52,7 @@ export const UserReply = Type.Object({
 });
 
 /** Converts a stored user to the API's shape. */
-export function showUser(user: UserRecord, workspaceIds: readonly string[]): Static<typeof UserReply> {
+function showUser(user: UserRecord, workspaceIds: readonly string[]): Static<typeof UserReply> {
   return {
     object: 'user',
     id: user.id,
@@ -59,7 +67,7 @@ export function showUser(user: UserRecord, workspaceIds: readonly string[]): Sta
 }
 
 /** Example for the reference. */
-export const userExample: Static<typeof UserReply> = {
+const userExample: Static<typeof UserReply> = {
   object: 'user',
   id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
   first_name: 'Ann',
@@ -71,10 +79,20 @@ export const userExample: Static<typeof UserReply> = {
   workspace_ids: ['0198a1c2-8c4f-7d5e-9f60-7b8c9d0e1f2a'],
 };
 
+/** Finds and shows users. */
+export const userRecords = {
+  Reply: UserReply,
+  show: showUser,
+  example: userExample,
+  find: findUser,
+  visible: visibleUser,
+  named: namedUsers,
+};
+
 type Reader = Pick<ResourcesReader, 'users'>;
 
 /** Finds a user by id, or by e-mail address in any case. */
-export async function findUser(
+async function findUser(
   { users }: Reader,
   organisationId: string,
   idOrEmail: string,
@@ -88,7 +106,7 @@ export async function findUser(
  * The user with this id or e-mail address. Throws `resource_not_found`, with the same message for an unknown user and
  * for one of another organisation.
  */
-export async function visibleUser(reader: Reader, key: KeyRecord, id: string): Promise<UserRecord> {
+async function visibleUser(reader: Reader, key: KeyRecord, id: string): Promise<UserRecord> {
   const found = await findUser(reader, key.organisationId, id);
   if (found !== undefined) return found;
   throw new GatewayError(
@@ -108,7 +126,7 @@ interface NamedUser {
  * The users of the organisation that a body names, in its order. Throws `invalid_request` with every unknown and every
  * repeated user.
  */
-export async function namedUsers(
+async function namedUsers(
   reader: Reader,
   organisationId: string,
   named: readonly NamedUser[],

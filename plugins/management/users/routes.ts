@@ -4,18 +4,10 @@ import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipel
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { UserFilter, UserRecord } from '../../../core/ports/people.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import { endConnectionsOfUser, revokeEnded } from '../mcp-servers/connections.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  GivenOrganisationRole,
-  OrganisationRoleSchema,
-  requireGrant,
-  showUser,
-  userExample,
-  UserReply,
-  visibleUser,
-} from './record.ts';
-import { staleVersion } from '../shared/records.ts';
+import { serverConnections } from '../mcp-servers/connections.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { requireGrant, roleSchemas, userRecords } from './record.ts';
+import { storedRecords } from '../shared/records.ts';
 import { Name, Person, strict } from '../shared/fields.ts';
 
 const path = '/admin/users';
@@ -38,17 +30,17 @@ function listRoute(): RouteDefinition {
     audit: null,
     query: Type.Object(
       {
-        ...pageQuery,
-        role: Type.Optional(OrganisationRoleSchema),
+        ...paging.query,
+        role: Type.Optional(roleSchemas.Organisation),
         email: Type.Optional(Name('The whole address, in any case.')),
       },
       strict,
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(UserReply) }),
-    examples: { response: { object: 'list', total: 1, data: [userExample] } },
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(userRecords.Reply) }),
+    examples: { response: { object: 'list', total: 1, data: [userRecords.example] } },
     async handle({ query, key, read }) {
       const { organisationId } = key;
-      const page = pageOf(query);
+      const page = paging.of(query);
       const filter: UserFilter = {
         ...(query.role !== undefined && { role: query.role }),
         ...(query.email !== undefined && { email: query.email }),
@@ -57,7 +49,9 @@ function listRoute(): RouteDefinition {
         const { total, data } = await users.list(organisationId, filter, page);
         const ids = data.map(({ id }) => id);
         const workspaces = await users.workspaceIds(organisationId, ids);
-        const shown = data.map((user) => showUser(user, visibleWorkspaceIds(key, workspaces.get(user.id))));
+        const shown = data.map((user) =>
+          userRecords.show(user, visibleWorkspaceIds(key, workspaces.get(user.id))),
+        );
         return { object: 'list' as const, total, data: shown };
       });
     },
@@ -74,11 +68,11 @@ function getRoute(): RouteDefinition {
     // Reads only.
     audit: null,
     params: Params,
-    reply: UserReply,
-    examples: { response: userExample },
+    reply: userRecords.Reply,
+    examples: { response: userRecords.example },
     async handle({ params, key, read, sendVersion }) {
       const { version, shown } = await read(async (reader) =>
-        withWorkspaces(reader, key, await visibleUser(reader, key, params.userId)),
+        withWorkspaces(reader, key, await userRecords.visible(reader, key, params.userId)),
       );
       sendVersion(version);
       return shown;
@@ -96,14 +90,14 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     audit: 'update',
     params: Params,
     body: Type.Object(
-      { role: Type.Optional(GivenOrganisationRole), first_name: PersonName, last_name: PersonName },
+      { role: Type.Optional(roleSchemas.GivenOrganisation), first_name: PersonName, last_name: PersonName },
       strict,
     ),
-    reply: UserReply,
-    examples: { request: { role: 'member' }, response: userExample },
+    reply: userRecords.Reply,
+    examples: { request: { role: 'member' }, response: userRecords.example },
     async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
       const { version, shown } = await write(async (writer) => {
-        const before = await visibleUser(writer, key, params.userId);
+        const before = await userRecords.visible(writer, key, params.userId);
         requireVersion(before.version);
         requireGrant(role, before.role);
         const given = body.role ?? before.role;
@@ -117,7 +111,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
           updatedAt: clock.now(),
           version: before.version + 1,
         };
-        if (!(await writer.users.replace(after))) throw staleVersion();
+        if (!(await writer.users.replace(after))) throw storedRecords.stale();
         return { id: after.id, result: await withWorkspaces(writer, key, after) };
       });
       sendVersion(version);
@@ -140,15 +134,15 @@ function removeRoute(scope: Scope): RouteDefinition {
     examples: { response: {} },
     async handle({ params, key, role, write, requireVersion }) {
       const ended = await write(async (writer) => {
-        const before = await visibleUser(writer, key, params.userId);
+        const before = await userRecords.visible(writer, key, params.userId);
         requireVersion(before.version);
         requireGrant(role, before.role);
         await requireOtherOwner(writer, before);
-        if (!(await writer.users.remove(key.organisationId, before.id))) throw staleVersion();
+        if (!(await writer.users.remove(key.organisationId, before.id))) throw storedRecords.stale();
         await writer.apiKeys.removeOfUser(key.organisationId, before.id);
-        return { id: before.id, result: await endConnectionsOfUser(writer, before) };
+        return { id: before.id, result: await serverConnections.endOfUser(writer, before) };
       });
-      await revokeEnded(scope, ...ended);
+      await serverConnections.revokeEnded(scope, ...ended);
       return {};
     },
   });
@@ -156,7 +150,10 @@ function removeRoute(scope: Scope): RouteDefinition {
 
 async function withWorkspaces({ users }: Pick<ResourcesReader, 'users'>, key: KeyRecord, user: UserRecord) {
   const workspaces = await users.workspaceIds(user.organisationId, [user.id]);
-  return { version: user.version, shown: showUser(user, visibleWorkspaceIds(key, workspaces.get(user.id))) };
+  return {
+    version: user.version,
+    shown: userRecords.show(user, visibleWorkspaceIds(key, workspaces.get(user.id))),
+  };
 }
 
 /** Workspaces shown to the caller: a key bound to one workspace, like that of a token, sees no other. */

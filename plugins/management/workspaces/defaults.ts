@@ -5,7 +5,7 @@ import { refusedBody } from '../shared/fields.ts';
 import type { DefaultNames } from '../configs/uses.ts';
 
 /** Default guardrails in bodies. Absent members stay unchanged; an empty list removes all. */
-export const guardrailDefaults = {
+const guardrailDefaults = {
   input_guardrails: DefaultGuardrailNames(
     'Guardrails that judge every request, even if it does not name them. Omitted: unchanged.',
   ),
@@ -14,10 +14,19 @@ export const guardrailDefaults = {
   ),
 };
 
+/** Defaults of workspaces, keys and the organisation. */
+export const workspaceDefaults = {
+  guardrails: guardrailDefaults,
+  read: readDefaults,
+  shownModels,
+  changedGuardrails,
+  showGuardrails,
+};
+
 /**
  * Default metadata and config of requests, at `pointer` of the body. Throws `invalid_request` for an unknown config.
  */
-export function readDefaults(
+function readDefaults(
   {
     metadata,
     config_id: configId,
@@ -36,7 +45,7 @@ export function readDefaults(
 }
 
 /** Allowed models in the API's shape. */
-export function shownModels({ allowedModels }: Pick<WorkspaceDefaults, 'allowedModels'>): string[] | null {
+function shownModels({ allowedModels }: Pick<WorkspaceDefaults, 'allowedModels'>): string[] | null {
   return allowedModels === undefined ? null : [...allowedModels];
 }
 
@@ -49,7 +58,7 @@ interface GivenGuardrails {
  * Default guardrails after the change by a body; absent members stay unchanged. Throws `invalid_request`, with the
  * place below `pointer`, for guardrails that cannot judge there.
  */
-export function changedGuardrails(
+function changedGuardrails(
   body: GivenGuardrails,
   { guardrails: before }: WorkspaceDefaults,
   { names, pointer }: { readonly names: Pick<DefaultNames, 'unusableGuardrail'>; readonly pointer: string },
@@ -67,7 +76,7 @@ export function changedGuardrails(
 }
 
 /** Default guardrails in the API's shape. */
-export function showGuardrails({ guardrails }: WorkspaceDefaults) {
+function showGuardrails({ guardrails }: WorkspaceDefaults) {
   return {
     input_guardrails: [...(guardrails?.input ?? [])],
     output_guardrails: [...(guardrails?.output ?? [])],

@@ -8,17 +8,14 @@ import type {
   WorkspaceRole,
 } from '../../../core/ports/people.ts';
 import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import {
-  findUser,
-  GivenWorkspaceRole,
-  namedUsers,
-  OrganisationRoleSchema,
   readWorkspaceRole,
   requireGrant,
   requireSamePath,
-  WorkspaceRoleSchema,
+  roleSchemas,
+  userRecords,
 } from '../users/record.ts';
 import { Identifier, Name, Person, strict } from '../shared/fields.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
@@ -26,14 +23,14 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { Role } from '../../../core/access/scopes.ts';
 
 /** A member of a workspace in the API. */
-export const MemberReply = Type.Object({
+const MemberReply = Type.Object({
   object: Type.Literal('workspace-user'),
   id: Type.String({ description: 'The id of the user.' }),
   first_name: Type.String(),
   last_name: Type.String(),
   email: Type.String(),
-  org_role: OrganisationRoleSchema,
-  role: WorkspaceRoleSchema,
+  org_role: roleSchemas.Organisation,
+  role: roleSchemas.Workspace,
   status: Type.Literal('active'),
   scopes: Type.Array(Type.String(), {
     description:
@@ -45,8 +42,11 @@ export const MemberReply = Type.Object({
   last_updated_at: Type.String(),
 });
 
+/** Records of members. */
+export const memberRecords = { Reply: MemberReply, show: showMember, insert: insertMembers };
+
 /** Converts a stored member to the API's shape. */
-export function showMember({ member, user }: Member): Static<typeof MemberReply> {
+function showMember({ member, user }: Member): Static<typeof MemberReply> {
   return {
     object: 'workspace-user',
     id: user.id,
@@ -91,7 +91,7 @@ const Body = Type.Object(
       Type.Object(
         {
           id: Name('Id or e-mail address of a user of the organisation.'),
-          role: Type.Optional(GivenWorkspaceRole),
+          role: Type.Optional(roleSchemas.GivenWorkspace),
         },
         strict,
       ),
@@ -117,7 +117,7 @@ function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Ro
     audit: 'create',
     params: Type.Object({ workspaceId: Identifier }),
     body: Body,
-    reply: Type.Object({ ...listReply, data: Type.Array(MemberReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(MemberReply) }),
     examples: {
       request: { users: [{ id: memberExample.id, role: 'manager' }] },
       response: { object: 'list', total: 1, data: [memberExample] },
@@ -129,9 +129,9 @@ function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Ro
       const named = body.users.map(({ id }, index) => ({ path: `/users/${index}/id`, idOrEmail: id }));
       const now = clock.now();
       const added = await write(async (writer) => {
-        const workspace = await visibleWorkspace(writer, key, params.workspaceId);
-        requireActive(workspace);
-        const users = await namedUsers(writer, key.organisationId, named);
+        const workspace = await places.visible(writer, key, params.workspaceId);
+        storedRecords.requireActive(workspace);
+        const users = await userRecords.named(writer, key.organisationId, named);
         for (const user of users) requireNotAboveActor(actor, user);
         await requireStrangers(writer, workspace, users);
         const wanted = users.map((user, index) => ({ user, role: roles[index] ?? ('member' as const) }));
@@ -155,7 +155,7 @@ interface NewMembers {
 }
 
 /** Adds users to a workspace. None of them may be a member yet. */
-export async function insertMembers(
+async function insertMembers(
   { members }: Pick<ResourcesWriter, 'members'>,
   { organisationId, id: workspaceId }: WorkspaceRecord,
   { wanted, now }: NewMembers,
@@ -216,23 +216,23 @@ function listRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
     params: Type.Object({ workspaceId: Identifier }),
     query: Type.Object(
       {
-        ...pageQuery,
-        role: Type.Optional(GivenWorkspaceRole),
+        ...paging.query,
+        role: Type.Optional(roleSchemas.GivenWorkspace),
         email: Type.Optional(Name('The whole address, in any case.')),
       },
       { ...strict, ...repeatedInQuery },
     ),
-    reply: Type.Object({ ...listReply, data: Type.Array(MemberReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(MemberReply) }),
     examples: { response: { object: 'list', total: 1, data: [memberExample] } },
     async handle({ params, query, key, read }) {
-      const page = pageOf(query);
+      const page = paging.of(query);
       requireSamePath(query, params);
       const filter: MemberFilter = {
         ...(query.role !== undefined && { role: readWorkspaceRole(query.role) }),
         ...(query.email !== undefined && { email: query.email }),
       };
       const { total, data } = await read(async (reader) => {
-        const { organisationId, id } = await visibleWorkspace(reader, key, params.workspaceId);
+        const { organisationId, id } = await places.visible(reader, key, params.workspaceId);
         return reader.members.list(organisationId, id, filter, page);
       });
       return { object: 'list' as const, total, data: data.map((member) => showMember(member)) };
@@ -269,7 +269,10 @@ function updateRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteD
     scope: 'workspace_users.update',
     audit: 'update',
     params: Params,
-    body: Type.Object({ role: GivenWorkspaceRole, workspace_id: Repeated, user_id: Repeated }, strict),
+    body: Type.Object(
+      { role: roleSchemas.GivenWorkspace, workspace_id: Repeated, user_id: Repeated },
+      strict,
+    ),
     reply: MemberReply,
     examples: { request: { role: 'manager' }, response: memberExample },
     async handle({ params, body, key, role: actor, write, requireVersion, sendVersion }) {
@@ -278,13 +281,13 @@ function updateRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteD
       const changed = await write(async (writer) => {
         const { workspace, member: before, user } = await visibleMember(writer, key, params);
         requireVersion(before.version);
-        requireActive(workspace);
+        storedRecords.requireActive(workspace);
         requireGrant(actor, before.role);
         requireNotAboveActor(actor, user);
         requireGrant(actor, role);
         const change = { role, updatedAt: clock.now(), version: before.version + 1 };
         const result: Member = { user, member: { ...before, ...change } };
-        if (!(await writer.members.replace(result.member))) throw staleVersion();
+        if (!(await writer.members.replace(result.member))) throw storedRecords.stale();
         return { id: user.id, workspaceId: workspace.id, result };
       });
       sendVersion(changed.member.version);
@@ -308,11 +311,11 @@ function removeRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
       await write(async (writer) => {
         const { workspace, member, user } = await visibleMember(writer, key, params);
         requireVersion(member.version);
-        requireActive(workspace);
+        storedRecords.requireActive(workspace);
         requireGrant(role, member.role);
         requireNotAboveActor(role, user);
         const { organisationId, id } = workspace;
-        if (!(await writer.members.remove(organisationId, id, user.id))) throw staleVersion();
+        if (!(await writer.members.remove(organisationId, id, user.id))) throw storedRecords.stale();
         await writer.apiKeys.removeOfUser(organisationId, user.id, id);
         return { id: user.id, workspaceId: id, result: undefined };
       });
@@ -336,9 +339,9 @@ async function visibleMember(
   key: KeyRecord,
   { workspaceId, userId }: MemberPath,
 ): Promise<Member & { readonly workspace: WorkspaceRecord }> {
-  const workspace = await visibleWorkspace(reader, key, workspaceId);
+  const workspace = await places.visible(reader, key, workspaceId);
   const { organisationId, id } = workspace;
-  const user = userId.includes('@') ? await findUser(reader, organisationId, userId) : undefined;
+  const user = userId.includes('@') ? await userRecords.find(reader, organisationId, userId) : undefined;
   const found = await reader.members.find(organisationId, id, user?.id ?? userId);
   if (found !== undefined) return { workspace, member: found.member, user: found.user };
   throw new GatewayError(

@@ -5,9 +5,9 @@ import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceFilter, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { insertMembers, MemberReply, showMember } from './members.ts';
-import { type DefaultNames, namesIn, namesOfOrganisation } from '../configs/uses.ts';
-import { newSlug, requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { memberRecords } from './members.ts';
+import { configUses, type DefaultNames } from '../configs/uses.ts';
+import { places, storedRecords } from '../shared/records.ts';
 import {
   AllowedModelNames,
   Description,
@@ -18,26 +18,11 @@ import {
   orNull,
   strict,
 } from '../shared/fields.ts';
-import { namedUsers } from '../users/record.ts';
-import {
-  changedGuardrails,
-  guardrailDefaults,
-  readDefaults,
-  showGuardrails,
-  shownModels,
-} from './defaults.ts';
+import { userRecords } from '../users/record.ts';
+import { workspaceDefaults } from './defaults.ts';
 import type { Paged } from '../../../core/ports/page.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import {
-  readRateLimits,
-  readUsageLimits,
-  ResetTimes,
-  ResetUsage,
-  resetUsed,
-  showResetTimes,
-  showUsedLimit,
-  UsageLimitSchema,
-} from '../shared/limits.ts';
+import { listReplies, paging } from '../shared/replies.ts';
+import { limitFields, limitSchemas } from '../shared/limits.ts';
 import { workspaceBudgetKey } from '../../../core/access/limit-charges.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access.ts';
@@ -51,12 +36,12 @@ const fields = {
         metadata: Type.Optional(Metadata),
         config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
         allowed_models: Type.Optional(orNull(AllowedModelNames)),
-        ...guardrailDefaults,
+        ...workspaceDefaults.guardrails,
       },
       strict,
     ),
   ),
-  usage_limits: Type.Optional(orNull(Type.Array(UsageLimitSchema, { maxItems: 10 }))),
+  usage_limits: Type.Optional(orNull(Type.Array(limitSchemas.UsageLimit, { maxItems: 10 }))),
   rate_limits: Type.Optional(orNull(RateLimits)),
 };
 
@@ -79,7 +64,7 @@ const CreateWorkspace = Type.Object(
 
 /** Body that changes a workspace; absent members stay unchanged, and lists are replaced as a whole. */
 const UpdateWorkspace = Type.Object(
-  { name: Type.Optional(WorkspaceName), ...fields, reset_usage: ResetUsage },
+  { name: Type.Optional(WorkspaceName), ...fields, reset_usage: limitSchemas.ResetUsage },
   strict,
 );
 
@@ -102,8 +87,8 @@ const WorkspaceReply = Type.Object({
     is_default: Type.Integer({ description: '1 for the workspace that the gateway created itself.' }),
     object: Type.Literal('workspace'),
   }),
-  usage_limits: Type.Array(UsageLimitSchema),
-  ...ResetTimes,
+  usage_limits: Type.Array(limitSchemas.UsageLimit),
+  ...limitSchemas.ResetTimes,
   rate_limits: RateLimits,
   managed_by: ManagedBy,
   object: Type.Literal('workspace'),
@@ -116,7 +101,7 @@ const shownMembers = 100;
 const WorkspaceWithUsers = Type.Object({
   ...WorkspaceReply.properties,
   users: Type.Optional(
-    Type.Array(MemberReply, {
+    Type.Array(memberRecords.Reply, {
       description: `The first ${shownMembers} members, for keys with the scope \`workspace_users.list\`.`,
     }),
   ),
@@ -130,7 +115,7 @@ function showWithUsers(
 ): Static<typeof WorkspaceWithUsers> {
   return {
     ...showWorkspace(record, scope),
-    ...(members !== undefined && { users: members.map((member) => showMember(member)) }),
+    ...(members !== undefined && { users: members.map((member) => memberRecords.show(member)) }),
   };
 }
 
@@ -141,7 +126,7 @@ function budgetOf({ id, organisationId, createdAt }: WorkspaceRecord) {
 
 /** Resets the usage counted against a workspace's usage limits. */
 function resetWorkspaceUsage(record: WorkspaceRecord, { budgets }: Pick<Scope, 'budgets'>): Promise<void> {
-  return resetUsed(record.usageLimits, budgetOf(record), budgets);
+  return limitFields.resetUsed(record.usageLimits, budgetOf(record), budgets);
 }
 
 /** Converts a stored workspace to the API's shape. */
@@ -161,13 +146,15 @@ function showWorkspace(
     defaults: {
       metadata: { ...record.defaults.metadata },
       config_id: record.defaults.configId ?? null,
-      allowed_models: shownModels(record.defaults),
-      ...showGuardrails(record.defaults),
+      allowed_models: workspaceDefaults.shownModels(record.defaults),
+      ...workspaceDefaults.showGuardrails(record.defaults),
       is_default: record.isDefault ? 1 : 0,
       object: 'workspace',
     },
-    usage_limits: record.usageLimits.map((limit) => showUsedLimit(limit, budgetOf(record), scope.budgets)),
-    ...showResetTimes(record.usageLimits, budgetOf(record), scope),
+    usage_limits: record.usageLimits.map((limit) =>
+      limitFields.showUsed(limit, budgetOf(record), scope.budgets),
+    ),
+    ...limitFields.showResetTimes(record.usageLimits, budgetOf(record), scope),
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     managed_by: record.managedBy ?? 'api',
     object: 'workspace',
@@ -178,7 +165,7 @@ const statuses = ['active', 'archived'] as const;
 
 const Query = Type.Object(
   {
-    ...pageQuery,
+    ...paging.query,
     name: Type.Optional(Name('Part of the name, in any case.')),
     exact_name: Type.Optional(Name('The whole name.')),
     status: Type.Optional(
@@ -203,9 +190,9 @@ function listWorkspacesRoute(scope: Scope, { path, suffix }: WorkspacePlace): Ro
     // Reads only.
     audit: null,
     query: Query,
-    reply: Type.Object({ ...listReply, data: Type.Array(WorkspaceReply) }),
+    reply: Type.Object({ ...listReplies.of, data: Type.Array(WorkspaceReply) }),
     async handle({ query, key, role, read }) {
-      const page = pageOf(query);
+      const page = paging.of(query);
       const filter: WorkspaceFilter = {
         ...(query.name !== undefined && { name: query.name }),
         ...(query.exact_name !== undefined && { exactName: query.exact_name }),
@@ -281,13 +268,13 @@ function createRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
       const record: WorkspaceRecord = {
         id: randomUUID(),
         organisationId: key.organisationId,
-        slug: newSlug('ws-', body.name),
+        slug: storedRecords.newSlug('ws-', body.name),
         status: 'active',
         isDefault: false,
         ...changedWorkspace(
           body,
           { ...empty, name: body.name },
-          namesOfOrganisation(router, key.organisationId),
+          configUses.namesOfOrganisation(router, key.organisationId),
         ),
         createdAt: now,
         updatedAt: now,
@@ -295,10 +282,10 @@ function createRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
       };
       const named = (body.users ?? []).map((idOrEmail, index) => ({ path: `/users/${index}`, idOrEmail }));
       const members = await write(async (writer) => {
-        const users = await namedUsers(writer, key.organisationId, named);
+        const users = await userRecords.named(writer, key.organisationId, named);
         await writer.workspaces.insert(record);
         const wanted = users.map((user) => ({ user, role: 'member' as const }));
-        await insertMembers(writer, record, { wanted, now });
+        await memberRecords.insert(writer, record, { wanted, now });
         const result = await membersFor(writer, key, record);
         return { id: record.id, workspaceId: record.id, result };
       });
@@ -321,7 +308,7 @@ function getRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefiniti
     reply: WorkspaceWithUsers,
     async handle({ params, key, read, sendVersion }) {
       const { record, members } = await read(async (reader) => {
-        const record = await visibleWorkspace(reader, key, params.workspaceId);
+        const record = await places.visible(reader, key, params.workspaceId);
         return { record, members: await membersFor(reader, key, record) };
       });
       sendVersion(record.version);
@@ -344,14 +331,14 @@ function updateRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
     reply: WorkspaceWithUsers,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const { record, members } = await write(async (writer) => {
-        const before = await visibleWorkspace(writer, key, params.workspaceId);
+        const before = await places.visible(writer, key, params.workspaceId);
         requireVersion(before.version);
-        requireActive(before);
+        storedRecords.requireActive(before);
         const { organisationId, id: workspaceId } = before;
-        const names = namesIn(router, { organisationId, workspaceId });
+        const names = configUses.namesIn(router, { organisationId, workspaceId });
         const change = { updatedAt: clock.now(), version: before.version + 1 };
         const after = { ...before, ...changedWorkspace(body, before, names), ...change };
-        if (!(await writer.workspaces.replace(after))) throw staleVersion();
+        if (!(await writer.workspaces.replace(after))) throw storedRecords.stale();
         const result = { record: after, members: await membersFor(writer, key, after) };
         return { id: after.id, workspaceId: after.id, result };
       });
@@ -374,7 +361,7 @@ function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Route
     reply: Type.Object({}),
     async handle({ params, key, write, requireVersion }) {
       await write(async (writer) => {
-        const before = await visibleWorkspace(writer, key, params.workspaceId);
+        const before = await places.visible(writer, key, params.workspaceId);
         requireVersion(before.version);
         if (before.isDefault) {
           throw new GatewayError(
@@ -389,7 +376,7 @@ function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Route
           version: before.version + 1,
         };
         const isNew = before.status === 'active';
-        if (isNew && !(await writer.workspaces.replace(after))) throw staleVersion();
+        if (isNew && !(await writer.workspaces.replace(after))) throw storedRecords.stale();
         return { id: before.id, workspaceId: before.id, result: undefined };
       });
       return {};
@@ -428,10 +415,14 @@ function changedWorkspace(
       body.defaults === undefined
         ? before.defaults
         : {
-            ...readDefaults(body.defaults, router),
-            ...changedGuardrails(body.defaults, before.defaults, { names: router, pointer: '/defaults' }),
+            ...workspaceDefaults.read(body.defaults, router),
+            ...workspaceDefaults.changedGuardrails(body.defaults, before.defaults, {
+              names: router,
+              pointer: '/defaults',
+            }),
           },
-    usageLimits: usage === undefined ? before.usageLimits : readUsageLimits(usage ?? [], '/usage_limits'),
-    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
+    usageLimits:
+      usage === undefined ? before.usageLimits : limitFields.readUsages(usage ?? [], '/usage_limits'),
+    rateLimits: rates === undefined ? before.rateLimits : limitFields.readRates(rates ?? []),
   };
 }

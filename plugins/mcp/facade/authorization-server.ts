@@ -7,7 +7,7 @@ import { Clients, isRegistered, placeOf } from './clients.ts';
 import { cookieName, setCookie } from '../../../core/base/cookies.ts';
 import { cookieOf, isOwnForm, redirect, shortBody, Stopped } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationClientOptions, AuthorizationOptions } from '../options.ts';
-import { consentPage, endPage } from '../pages.ts';
+import { mcpPages } from '../pages.ts';
 import { randomName } from '../../../core/base/envelope.ts';
 import { Seals } from '../../../core/pipeline/seals.ts';
 import { OauthRefusal, OrganisationProvider } from './organisation-provider.ts';
@@ -115,7 +115,7 @@ export class AuthorizationServer {
           return oauthError(new OauthRefusal('invalid_request', 'This address takes another method.', 405));
       }
     } catch (error) {
-      if (error instanceof Stopped) return endPage(error.status, notOn, error.message);
+      if (error instanceof Stopped) return mcpPages.end(error.status, notOn, error.message);
       if (error instanceof OauthRefusal) return oauthError(error);
       throw error;
     }
@@ -174,7 +174,7 @@ export class AuthorizationServer {
       ...(prompt !== undefined && /^(?:login|consent|select_account)$/.test(prompt) && { prompt }),
       browser,
     };
-    return consentPage(
+    return mcpPages.consent(
       {
         name: client.name,
         host: client.host,

@@ -21,7 +21,7 @@ import {
   shortBody,
   Stopped,
 } from '../../../core/pipeline/browser.ts';
-import { connectPage, endPage } from '../pages.ts';
+import { mcpPages } from '../pages.ts';
 import { randomName } from '../../../core/base/envelope.ts';
 import { Seals } from '../../../core/pipeline/seals.ts';
 import type { Servers } from '../servers.ts';
@@ -170,9 +170,9 @@ export class ConnectPages {
       if (method === 'POST' && !isCallback) return await this.#leave(context, path, origin);
       throw new Stopped(405, 'This page is opened by a link.');
     } catch (error) {
-      if (error instanceof Stopped) return endPage(error.status, 'This does not go on', error.message);
+      if (error instanceof Stopped) return mcpPages.end(error.status, 'This does not go on', error.message);
       if (!GatewayError.is(error)) throw error;
-      return endPage(error.status, 'This does not go on', error.message);
+      return mcpPages.end(error.status, 'This does not go on', error.message);
     }
   }
 
@@ -210,7 +210,7 @@ export class ConnectPages {
     const cookie = this.#seals.seal('browser', { ticket: id, proof }, walkMs);
     const user = (await this.#connections.emailOf(account)) ?? account.userId;
     // A page of another site cannot press the button: the browser leaves this cookie out of its requests.
-    return connectPage(
+    return mcpPages.connect(
       { slug, url, user, proof },
       setCookie({
         ...{ origin, name: walkCookie(origin, id), value: cookie },
@@ -316,10 +316,10 @@ export class ConnectPages {
       await this.#finish(left, query);
     } catch (error) {
       if (!(error instanceof Stopped) && !GatewayError.is(error)) throw error;
-      return endPage(error.status, 'This does not go on', error.message, cleared);
+      return mcpPages.end(error.status, 'This does not go on', error.message, cleared);
     }
     const text = `Your account at the MCP server ${left.slug} is connected. Close this page, and repeat the request in your client.`;
-    return endPage(200, 'Connected', text, cleared);
+    return mcpPages.end(200, 'Connected', text, cleared);
   }
 
   async #finish(left: Static<typeof State>, query: URLSearchParams): Promise<void> {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Session } from 'chdb';
-import { type Statement, engineCodeOf, EngineError } from './statement.ts';
+import { EngineError, engineErrors, type Statement } from './statement.ts';
 
 /** One statement with the settings of its HTTP request. */
 export interface EngineRequest {
@@ -134,7 +134,7 @@ class EngineSession {
     try {
       await this.command(`SET ${assignment}`);
     } catch (error) {
-      if (engineCodeOf(error) !== 115) throw error;
+      if (engineErrors.code(error) !== 115) throw error;
     }
   }
 }

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { join, dirname, basename, sep, resolve } from 'node:path';
 import { gzipSync, createGunzip } from 'node:zlib';
 import type { Engine, EngineReply, EngineRequest } from './engine.ts';
-import { readStatement, type Statement, EngineError, engineCodeOf, engineMessageOf } from './statement.ts';
+import { EngineError, engineErrors, readStatement, type Statement } from './statement.ts';
 
 /** Rows that an insert reads from a file instead of its body: a path, and bytes from `from` to `end` (exclusive). */
 interface RowRange {
@@ -336,12 +336,12 @@ function sendBytes(response: ServerResponse, bytes: Buffer, compress: boolean): 
 
 function refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
-  const code = engineCodeOf(error);
+  const code = engineErrors.code(error);
   response.statusCode = statusOfCode(code);
   response.setHeader('X-ClickHouse-Exception-Code', String(code));
   // The rest of a refused body is not read: the connection ends with the answer.
   if (!request.complete) response.setHeader('Connection', 'close');
-  response.end(`${engineMessageOf(error)}\n`);
+  response.end(`${engineErrors.message(error)}\n`);
 }
 
 function digest(text: string): Buffer {

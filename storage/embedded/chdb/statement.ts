@@ -1,5 +1,8 @@
 import { messageOf } from '../../../core/errors/gateway-error.ts';
 
+/** Reads errors of the engine. */
+export const engineErrors = { code: engineCodeOf, message: engineMessageOf };
+
 const leadingCode = /^(?:Error: )?Code: (\d+)\./;
 
 /** An error with the text and number of a ClickHouse server, so that its clients can read it. */
@@ -14,7 +17,7 @@ export class EngineError extends Error {
 }
 
 /** The engine's error number of anything thrown; 1002 (unknown exception) when it has none. */
-export function engineCodeOf(error: unknown): number {
+function engineCodeOf(error: unknown): number {
   if (error instanceof EngineError) return error.engineCode;
   const message = messageOf(error);
   const code = leadingCode.exec(message)?.[1];
@@ -22,7 +25,7 @@ export function engineCodeOf(error: unknown): number {
 }
 
 /** Body of a failed answer: always starts with `Code: N.`, as clients expect. */
-export function engineMessageOf(error: unknown): string {
+function engineMessageOf(error: unknown): string {
   const message = messageOf(error);
   return leadingCode.test(message) ? message : `Code: 1002. DB::Exception: ${message}. (UNKNOWN_EXCEPTION)`;
 }

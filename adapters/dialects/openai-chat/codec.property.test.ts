@@ -161,15 +161,13 @@ const words: Readonly<Record<string, string>> = { 'content-filter': 'content_fil
 
 /** Parts in the order in which the wire has them; `blocks`: with what `content_blocks` alone can say. */
 function answers(blocks: boolean): fc.Arbitrary<ChatAnswer> {
-  const thought = fc
-    .tuple(said, maybe(said))
-    .map(([one, signature]): ChatPart =>
-      requestMember.given<ChatPart>({
-        type: 'reasoning',
-        text: one,
-        signature: blocks ? signature : undefined,
-      } as never),
-    );
+  const thought = fc.tuple(said, maybe(said)).map(([one, signature]): ChatPart =>
+    requestMember.given<ChatPart>({
+      type: 'reasoning',
+      text: one,
+      signature: blocks ? signature : undefined,
+    } as never),
+  );
   const search: ChatPart = {
     type: 'provider-tool',
     dialect: 'anthropic-messages',

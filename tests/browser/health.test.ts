@@ -50,9 +50,15 @@ describe('health and pipelines in the console', () => {
       const page = await openWindow(t, gateway, { look });
       await page.getByRole('link', { name: 'Health' }).click();
       await page.getByText('Serves').first().waitFor();
-      await page.getByRole('table', { name: 'Stores and what they say' }).getByText('journal').waitFor();
+      const stores = page.getByRole('table', { name: 'Stores and what they say' });
+      await stores.getByRole('row', { name: /^Log and analytics analytics Works$/ }).waitFor();
+      await page.getByTitle('age_seconds').getByText('Age', { exact: true }).waitFor();
+      await page
+        .getByRole('table', { name: 'Journal of log rows' })
+        .getByTitle('weir_rows_pending')
+        .waitFor();
       const jobs = page.getByRole('table', { name: 'Jobs' });
-      await jobs.getByRole('row', { name: /^keys\.expire .* Done \d/ }).waitFor();
+      await jobs.getByRole('row', { name: /^End keys whose time is over keys\.expire .* Done \d/ }).waitFor();
       await assertAccessible(page);
       await page.getByRole('link', { name: 'Pipelines' }).click();
       await page.getByRole('heading', { name: 'gateway', exact: true }).waitFor();

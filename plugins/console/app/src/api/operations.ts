@@ -17,14 +17,24 @@ export interface Status {
   readonly status: string;
   readonly reasons?: readonly string[];
   readonly dependencies: Readonly<Record<string, string>>;
-  readonly directory: Readonly<Record<string, unknown>> | null;
+  readonly directory: {
+    readonly standing: string;
+    readonly source: string | null;
+    readonly age_seconds: number | null;
+    readonly max_age_seconds: number | null;
+  } | null;
   readonly generation: string;
   readonly uptime_seconds: number;
   readonly active_requests: number;
   readonly buffered_bytes: number;
   readonly retiring_generations: number;
-  readonly plugin_breakers: readonly unknown[];
-  readonly loop_blocks: readonly Readonly<Record<string, unknown>>[];
+  readonly plugin_breakers: readonly { readonly plugin: string }[];
+  readonly loop_blocks: readonly {
+    readonly plugin: string;
+    readonly hook: string;
+    readonly ms: number;
+    readonly at: string;
+  }[];
   readonly jobs: readonly {
     readonly name: string;
     readonly every_ms: number | null;
@@ -35,7 +45,15 @@ export interface Status {
   }[];
   readonly config_error: { readonly at: string; readonly problems: readonly string[] } | null;
   readonly restart_needed: string | null;
-  readonly workers?: unknown;
+  readonly workers?: readonly {
+    readonly worker: number;
+    readonly pid: number;
+    readonly generation: string;
+    readonly active_requests: number;
+    readonly buffered_bytes: number;
+    readonly retiring_generations: number;
+    readonly uptime_seconds: number;
+  }[];
   readonly pipelines: readonly {
     readonly name: string;
     readonly match: {

@@ -31,7 +31,7 @@ export default function Health() {
                 {found.directory !== null && (
                   <>
                     <h3 className="border-line border-t px-4 pt-3 font-medium">{texts.directory}</h3>
-                    <Facts rows={rowsOf(found.directory)} />
+                    <Facts rows={directoryFacts(found.directory)} />
                   </>
                 )}
               </Card>
@@ -47,7 +47,7 @@ export default function Health() {
                   <>
                     <h3 className="border-line border-t px-4 pt-3 font-medium">{texts.blocks}</h3>
                     {found.loop_blocks.map((block, index) => (
-                      <Facts key={index} rows={rowsOf(block)} />
+                      <Facts key={index} rows={blockFacts(block)} />
                     ))}
                   </>
                 )}
@@ -56,10 +56,13 @@ export default function Health() {
                 <p className="text-soft px-4 pt-2 text-xs">{texts.jobsIntro}</p>
                 <Jobs jobs={found.jobs} />
               </Card>
-              {Array.isArray(found.workers) && found.workers.length > 0 && (
-                <Card title={texts.workers}>
-                  {found.workers.map((worker: unknown, index) => (
-                    <Facts key={index} rows={rowsOf(worker)} />
+              {found.workers !== undefined && found.workers.length > 0 && (
+                <Card title={texts.workers} className="lg:col-span-2">
+                  {found.workers.map((worker) => (
+                    <section key={worker.worker} aria-label={texts.workerName(worker.worker)}>
+                      <h3 className="px-4 pt-3 font-medium">{texts.workerName(worker.worker)}</h3>
+                      <Facts rows={[['pid', texts.process, worker.pid], ...processFacts(worker)]} />
+                    </section>
                   ))}
                 </Card>
               )}
@@ -77,60 +80,97 @@ function Notices({ status }: { readonly status: Status }) {
     <>
       {reasons.length > 0 && (
         <p role="alert" className="bg-bad-wash text-bad rounded p-2">
-          {texts.reasons}: {reasons.join(' ')}
+          {texts.reasons(reasons.join(' '))}
         </p>
       )}
       {error !== null && (
         <p role="alert" className="bg-bad-wash text-bad rounded p-2">
-          {texts.configError}. {texts.configErrorText}{' '}
+          {texts.configError}{' '}
           <Link to="/pipelines" className="underline">
             {texts.seeReloads}
           </Link>
         </p>
       )}
-      {restart !== null && (
-        <p className="bg-warn-wash text-warn rounded p-2">
-          {texts.restart}: {restart}
-        </p>
-      )}
+      {restart !== null && <p className="bg-warn-wash text-warn rounded p-2">{texts.restart(restart)}</p>}
     </>
   );
 }
 
-type Rows = readonly (readonly [name: string, value: ReactNode])[];
+/** `raw` is the name in `GET /status`, under which operators find it. */
+type Rows = readonly (readonly [raw: string, name: string, value: ReactNode])[];
 
 function factsOf(status: Status): Rows {
   return [
     [
+      'status',
       texts.state,
       <Badge key="state" tone={status.status === 'serving' ? 'good' : 'bad'}>
         {texts.states[status.status] ?? status.status}
       </Badge>,
     ],
-    [texts.uptime, duration(status.uptime_seconds * 1000)],
-    [texts.generation, <Code key="generation" text={status.generation} />],
-    [texts.active, count(status.active_requests)],
-    [texts.buffered, bytes(status.buffered_bytes)],
-    [texts.retiring, count(status.retiring_generations)],
+    ...processFacts(status),
   ];
 }
 
-/** The members of an object as words. */
-function rowsOf(value: unknown): Rows {
-  if (typeof value !== 'object' || value === null) return [];
-  const told = Object.entries(value).filter(([, member]) => member !== null);
-  return told.map(([name, member]) => [
-    name.replaceAll('_', ' '),
-    typeof member === 'object' ? JSON.stringify(member) : String(member),
-  ]);
+type ProcessState = Omit<NonNullable<Status['workers']>[number], 'worker' | 'pid'>;
+
+/** What the one process, or each worker, says of itself. */
+function processFacts(state: ProcessState): Rows {
+  return [
+    ['uptime_seconds', texts.uptime, duration(state.uptime_seconds * 1000)],
+    ['generation', texts.generation, <Code key="generation" text={state.generation} />],
+    ['active_requests', texts.active, count(state.active_requests)],
+    ['buffered_bytes', texts.buffered, bytes(state.buffered_bytes)],
+    ['retiring_generations', texts.retiring, count(state.retiring_generations)],
+  ];
+}
+
+function directoryFacts(directory: NonNullable<Status['directory']>): Rows {
+  const { standing, source, age_seconds: age, max_age_seconds: maxAge } = directory;
+  const words = texts.directoryFacts;
+  return [
+    ['standing', words.standing, texts.standings[standing] ?? standing],
+    ['source', words.source, source === null ? '–' : (texts.sources[source] ?? source)],
+    ['age_seconds', words.age, age === null ? '–' : duration(age * 1000)],
+    ...(maxAge === null ? [] : [['max_age_seconds', words.maxAge, duration(maxAge * 1000)] as const]),
+  ];
+}
+
+function blockFacts({ plugin, hook, ms, at }: Status['loop_blocks'][number]): Rows {
+  return [
+    ['plugin', texts.plugin, plugin],
+    ['hook', texts.hook, <code className="font-mono text-xs">{hook}</code>],
+    ['ms', texts.held, duration(ms)],
+    ['at', texts.at, <Time key="at" iso={at} />],
+  ];
+}
+
+interface NamedProps {
+  readonly texts: Readonly<Record<string, string>>;
+  /** As logs, metrics and the configuration say it. */
+  readonly name: string;
+}
+
+/** Words for a name of the program, and the name below them. One without words, say of a plugin's job, stands alone. */
+function Named({ texts: words, name }: NamedProps) {
+  const raw = <code className="font-mono text-xs">{name}</code>;
+  if (words[name] === undefined) return raw;
+  return (
+    <span className="grid">
+      {words[name]}
+      <span className="text-soft">{raw}</span>
+    </span>
+  );
 }
 
 function Facts({ rows }: { readonly rows: Rows }) {
   return (
     <dl className="grid gap-x-6 gap-y-2 p-4 sm:grid-cols-2 xl:grid-cols-3">
-      {rows.map(([name, value]) => (
-        <div key={name} className="flex min-w-0 items-center justify-between gap-3">
-          <dt className="text-soft">{name}</dt>
+      {rows.map(([raw, name, value]) => (
+        <div key={raw} className="flex min-w-0 items-center justify-between gap-3">
+          <dt className="text-soft" title={raw}>
+            {name}
+          </dt>
           <dd className="min-w-0 truncate tabular-nums">{value}</dd>
         </div>
       ))}
@@ -141,7 +181,11 @@ function Facts({ rows }: { readonly rows: Rows }) {
 function Stores({ dependencies }: Pick<Status, 'dependencies'>) {
   const rows = Object.entries(dependencies).map(([name, says]) => ({ name, says }));
   const columns: Columns<(typeof rows)[number]> = [
-    { id: 'name', header: texts.name, cell: ({ row }) => row.original.name },
+    {
+      id: 'name',
+      header: texts.name,
+      cell: ({ row }) => <Named texts={texts.storeNames} name={row.original.name} />,
+    },
     {
       id: 'says',
       header: texts.says,
@@ -177,7 +221,7 @@ function Journal({ samples }: { readonly samples: Samples }) {
   const rows = [...new Set(names)].map((table) => ({ table }));
   const column = (header: string, name: string): Columns<{ readonly table: string }>[number] => ({
     id: name,
-    header,
+    header: () => <span title={name}>{header}</span>,
     meta: { align: 'right' },
     cell: ({ row: { original } }) => count(sumOf(samples, name, original)),
   });
@@ -186,7 +230,11 @@ function Journal({ samples }: { readonly samples: Samples }) {
     <DataTable
       label={texts.journal}
       columns={[
-        { id: 'table', header: texts.table, cell: ({ row }) => row.original.table },
+        {
+          id: 'table',
+          header: texts.table,
+          cell: ({ row }) => <Named texts={texts.tableNames} name={row.original.table} />,
+        },
         column(texts.accepted, 'weir_rows_accepted_total'),
         column(texts.stored, 'weir_rows_stored_total'),
         column(texts.pending, 'weir_rows_pending'),
@@ -200,7 +248,7 @@ function Journal({ samples }: { readonly samples: Samples }) {
 
 interface PluginsProps {
   readonly samples: Samples;
-  readonly breakers: readonly unknown[];
+  readonly breakers: Status['plugin_breakers'];
 }
 
 function Plugins({ samples, breakers }: PluginsProps) {
@@ -215,7 +263,7 @@ function Plugins({ samples, breakers }: PluginsProps) {
       sumOf(samples, 'weir_plugin_duration_seconds_count', { plugin }) +
       sumOf(samples, 'weir_plugin_hook_seconds_count', { plugin });
     const errors = sumOf(samples, 'weir_plugin_errors_total', { plugin });
-    return { plugin, sum, calls, errors, isOpen: JSON.stringify(breakers).includes(JSON.stringify(plugin)) };
+    return { plugin, sum, calls, errors, isOpen: breakers.some((one) => one.plugin === plugin) };
   });
   const columns: Columns<(typeof rows)[number]> = [
     { id: 'plugin', header: texts.plugin, cell: ({ row }) => row.original.plugin },
@@ -253,7 +301,11 @@ const jobTones: Readonly<Record<string, Tone>> = { done: 'good', retried: 'warn'
 
 function Jobs({ jobs }: Pick<Status, 'jobs'>) {
   const columns: Columns<Status['jobs'][number]> = [
-    { id: 'job', header: texts.job, cell: ({ row }) => row.original.name },
+    {
+      id: 'job',
+      header: texts.job,
+      cell: ({ row }) => <Named texts={texts.jobNames} name={row.original.name} />,
+    },
     {
       id: 'last',
       header: texts.lastRun,
@@ -293,8 +345,9 @@ function Jobs({ jobs }: Pick<Status, 'jobs'>) {
       header: texts.lastError,
       cell: ({ row: { original } }) =>
         original.last_error !== null && (
-          <span className="break-words">
-            <Time iso={original.last_error.at} />: {original.last_error.message}
+          <span className="grid break-words">
+            <Time iso={original.last_error.at} />
+            {original.last_error.message}
           </span>
         ),
     },

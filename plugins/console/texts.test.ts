@@ -78,6 +78,12 @@ const exceptions: readonly Exception[] = [
     literals: ['Data', 'Analytics', 'Prompts', 'Configs'],
   },
   {
+    file: 'pages/playground/tools.ts',
+    why: 'A place in a text, before the sentence about it.',
+    literals: ['[{}].function.name: {}'],
+  },
+  { file: 'ui/page.tsx', why: 'The title of a window.', literals: ['{} · {}'] },
+  {
     file: 'editor/use-editor.ts',
     why: 'Names of fonts.',
     literals: ["ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"],
@@ -97,6 +103,7 @@ type Place = 'code' | 'jsx' | 'attribute' | 'table' | 'unread';
 function loose(file: string, source: string, used = new Set<string>()): readonly string[] {
   const kind = file.endsWith('.tsx') ? ts.ScriptKind.TSX : ts.ScriptKind.TS;
   const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true, kind);
+  const known = textNames(tree);
   const own = exceptions.filter((one) => one.file === file);
   const found: string[] = [];
   const say = (node: ts.Node, text: string): void => {
@@ -112,6 +119,7 @@ function loose(file: string, source: string, used = new Set<string>()): readonly
     } else if (text !== undefined && place !== 'unread') {
       if (isText(text, place) || (text !== '' && isElseOfNothing(node) && word.test(text))) say(node, text);
     } else if (isLowered(node)) say(node, node.getText());
+    if (isJoined(node, known)) say(node, literal(node) ?? node.getText());
     ts.forEachChild(node, (child) => visit(child, placeOf(child, place)));
   };
   visit(tree, 'code');
@@ -137,6 +145,52 @@ function isLowered(node: ts.Node): boolean {
   return (
     ts.isCallExpression(node) &&
     /^(?:texts|words|common)\.[^()]*\.toLowerCase$/.test(node.expression.getText())
+  );
+}
+
+/** The names under which a file has texts: those that it imports, and what it takes out of these. */
+function textNames(tree: ts.SourceFile): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const statement of tree.statements) {
+    if (ts.isImportDeclaration(statement) && /^.@\/texts\//.test(statement.moduleSpecifier.getText())) {
+      const bindings = statement.importClause?.namedBindings;
+      if (bindings !== undefined && ts.isNamedImports(bindings))
+        for (const { name } of bindings.elements) names.add(name.text);
+    }
+  }
+  const visit = (node: ts.Node): void => {
+    if (ts.isVariableDeclaration(node) && node.initializer && isOfTexts(node.initializer, names)) {
+      if (ts.isIdentifier(node.name)) names.add(node.name.text);
+      else for (const one of node.name.elements) if (ts.isBindingElement(one)) names.add(one.name.getText());
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(tree);
+  return names;
+}
+
+/** `texts.column.name`, and no call. */
+function isOfTexts(node: ts.Node, names: ReadonlySet<string>): boolean {
+  if (ts.isPropertyAccessExpression(node) || ts.isElementAccessExpression(node))
+    return ts.isIdentifier(node.expression)
+      ? names.has(node.expression.text)
+      : isOfTexts(node.expression, names);
+  return ts.isIdentifier(node) && names.has(node.text) && ts.isVariableDeclaration(node.parent);
+}
+
+/** A text that is put beside others: each language has its own order, so a function among the texts does that. */
+function isJoined(node: ts.Node, names: ReadonlySet<string>): boolean {
+  if (ts.isTemplateExpression(node))
+    return node.templateSpans.some(({ expression }) => isOfTexts(expression, names));
+  if (!ts.isJsxExpression(node) || node.expression === undefined || !ts.isJsxElement(node.parent))
+    return false;
+  const { children } = node.parent;
+  const next = children[children.indexOf(node) + 1];
+  return (
+    isOfTexts(node.expression, names) &&
+    next !== undefined &&
+    ts.isJsxText(next) &&
+    /^ ?[:,(]/.test(next.text)
   );
 }
 
@@ -220,6 +274,17 @@ test('words in small letters are found where they are shown: in phrases, tables,
   ]);
 });
 
+test('texts that are put beside others are found; functions of them, and a text alone, are not', () => {
+  const given = `
+    import { log } from '@/texts/log';
+    const texts = log.raw;
+    const { sent } = texts;
+    const one = [\`\${texts.answer}: \${status}\`, \`\${sent[kind]} \${url}\`, \`\${texts.request(url)} \${status}\`];
+    const two = <p title={texts.body}>{texts.failed}: {reason}</p>;
+    const three = <p>{texts.body} <b>{texts.failed}</b></p>;`;
+  assert.deepEqual(textsOf(given), ['{}: {}', '{} {}', '{texts.failed}']);
+});
+
 test('another language has the same names, words of its own, and counts as it does', () => {
   const german: Texts<Pick<typeof checks, 'notEmpty' | 'leastItems' | 'types'>> = {
     notEmpty: 'Es darf nicht leer sein.',
@@ -229,8 +294,8 @@ test('another language has the same names, words of its own, and counts as it do
   assert.equal(german.leastItems(1), 'Mindestens ein Eintrag.');
   // These hold for the compiler: what lacks a name, or has a function for a text, is none.
   const isWhole: typeof ranges extends Texts<typeof ranges> ? true : false = true;
-  const lacksOne: Omit<typeof ranges, 'from'> extends Texts<typeof ranges> ? true : false = false;
-  const isOther: { from: () => string } extends Texts<Pick<typeof ranges, 'from'>> ? true : false = false;
+  const lacksOne: Omit<typeof ranges, 'label'> extends Texts<typeof ranges> ? true : false = false;
+  const isOther: { label: () => string } extends Texts<Pick<typeof ranges, 'label'>> ? true : false = false;
   assert.deepEqual([isWhole, lacksOne, isOther], [true, false, false]);
 });
 

@@ -1,3 +1,4 @@
+import { list } from '@/lib/format';
 import { isObject } from '@/lib/json';
 import { checks } from '@/texts/checks';
 
@@ -123,7 +124,7 @@ function check(value: unknown, given: Schema, checking: Checking): void {
   if (branches.length > 0) return checkUnion(value, schema, branches, checking);
   const listed = 'const' in schema ? [schema['const']] : schema['enum'];
   if (Array.isArray(listed) && !listed.includes(value))
-    return say(checks.expected(listed.map((one) => JSON.stringify(one)).join(', ')));
+    return say(checks.expected(list(listed.map((one) => JSON.stringify(one)))));
   const { type } = schema;
   if (typeof type === 'string' && !hasType(value, type))
     return say(checks.expected(typeof expected === 'string' ? expected : (checks.types[type] ?? type)));
@@ -185,7 +186,7 @@ function checkUnion(value: unknown, schema: Schema, branches: readonly Schema[],
   if (values.length > 0) {
     const near = typeof value === 'string' ? nearest(value, values.map(String)) : undefined;
     const hint = near === undefined ? '' : checks.near(near);
-    const listed = values.map((one) => JSON.stringify(one)).join(', ');
+    const listed = list(values.map((one) => JSON.stringify(one)));
     checking.faults.push({ place: checking.place, message: checks.expectedOneOf(listed) + hint });
     return;
   }

@@ -23,6 +23,8 @@ const dollars = {
   mills: number({ ...dollar, ...fixed(3) }),
   small: number({ ...dollar, ...significant }),
 };
+const enumeration = new Intl.ListFormat(locale, { type: 'unit', style: 'short' });
+const conjunction = new Intl.ListFormat(locale, { type: 'conjunction' });
 const ago = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
 
 export function count(value: number): string {
@@ -40,6 +42,16 @@ export function money(value: number): string {
   if (size >= 10_000) return dollars.large.format(value);
   if (size >= 0.01) return (size >= 1 ? dollars.cents : dollars.mills).format(value);
   return dollars.small.format(value);
+}
+
+/** Values beside each other: `a, b, c`. */
+export function list(values: Iterable<string | number>): string {
+  return enumeration.format(Array.from(values, String));
+}
+
+/** All of them: `a, b, and c`. */
+export function together(texts: Iterable<string>): string {
+  return conjunction.format(texts);
 }
 
 /** Milliseconds; seconds, minutes, hours and days from one, one, one and two of them on. */

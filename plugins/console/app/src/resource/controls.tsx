@@ -397,14 +397,14 @@ function Pairs({ secret, ...list }: PairsProps) {
       {([name, text], index, change) => (
         <>
           <Input
-            aria-label={`${texts.pairs.name} ${index + 1}`}
+            aria-label={texts.pairs.nameOf(index + 1)}
             placeholder={texts.pairs.name}
             disabled={disabled}
             value={name}
             onChange={(event) => change([event.target.value, text])}
           />
           <Input
-            aria-label={`${texts.pairs.value} ${index + 1}`}
+            aria-label={texts.pairs.valueOf(index + 1)}
             placeholder={texts.pairs.value}
             type={secret ? 'password' : 'text'}
             autoComplete={secret ? 'new-password' : 'off'}

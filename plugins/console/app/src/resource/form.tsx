@@ -232,7 +232,7 @@ function Stale<R extends object>({ fields, before, values, theirs, onTheirs, onM
           <div key={field.path}>
             <dt className="font-medium">{field.label}</dt>
             <dd className="flex gap-2">
-              <span className="text-soft shrink-0">{texts.stale.now}:</span>
+              <span className="text-soft shrink-0">{texts.stale.now}</span>
               <span className="min-w-0 break-words">
                 <ShownValue field={field} record={theirs} />
               </span>

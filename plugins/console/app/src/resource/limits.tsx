@@ -25,7 +25,7 @@ export interface RateLimit {
 
 /** An amount of a limit, in its unit. */
 export function amount(value: number, type: UsageLimit['type'] = 'cost'): string {
-  return type === 'cost' ? money(value) : `${count(value)} ${texts.usage.kinds[type]}`;
+  return type === 'cost' ? money(value) : texts.usage[type](count(value), value);
 }
 
 function resetText(limit: UsageLimit): string {
@@ -49,10 +49,10 @@ export function UsageBar({ used, limit, type = 'cost', resets, alert, small = fa
   const share = limit === 0 ? 1 : used / limit;
   const over = share >= 1;
   const near = !over && (share >= 0.8 || (typeof alert === 'number' && used >= alert));
-  const label = `${texts.usage.of(type === 'cost' ? money(used) : count(used), amount(limit, type))} ${texts.usage.used}`;
+  const label = texts.usage.usedOf(type === 'cost' ? money(used) : count(used), amount(limit, type));
   const left = over
     ? texts.usage.over
-    : `${type === 'cost' ? money(limit - used) : count(limit - used)} ${texts.usage.left}`;
+    : texts.usage.left(type === 'cost' ? money(limit - used) : count(limit - used));
   return (
     <div className={classes('grid gap-1', small ? 'min-w-44' : 'max-w-md')}>
       <div className="flex flex-wrap justify-between gap-x-3 text-xs tabular-nums">

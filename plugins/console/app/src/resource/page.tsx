@@ -4,6 +4,7 @@ import { Plus } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { isOfOrganisation, useSession } from '@/api/session';
 import { pageOf, useAddressTexts } from '@/lib/address';
+import { count } from '@/lib/format';
 import type { Listed, ListQuery, Resource } from '@/resource/declaration';
 import { NewRecord, RecordSheet } from '@/resource/sheet';
 import { resource as texts } from '@/texts/resource';
@@ -173,7 +174,7 @@ function RecordList<R extends object, C, U>({ resource }: Pick<ResourcePageProps
                   onPage={(next) => change({ page: String(next + 1) })}
                   single={isWhole || total <= pageSize}
                 >
-                  {texts.shown(from, to, total)} {isCut && texts.most}
+                  {texts.shown(count(from), count(to), count(total))} {isCut && texts.most}
                 </Pager>
               }
             />

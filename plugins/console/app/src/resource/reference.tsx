@@ -69,7 +69,7 @@ export function Reference(props: ReferenceProps) {
             <Badge>{nameOf(one)}</Badge>
             {!disabled && (
               <IconButton
-                label={`${texts.reference.clear}: ${nameOf(one)}`}
+                label={texts.reference.clearOne(nameOf(one))}
                 onClick={() => remove(one)}
                 className="h-6 w-6"
               >

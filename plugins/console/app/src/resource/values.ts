@@ -85,7 +85,7 @@ function sent<R>(field: FormField<R>, value: unknown): unknown {
       try {
         return JSON.parse(String(value)) as unknown;
       } catch (error) {
-        throw new Unfit(`${texts.fault.json} ${error instanceof Error ? error.message : ''}`);
+        throw new Unfit(texts.fault.json(error instanceof Error ? error.message : ''));
       }
     case 'text':
     case 'email':

@@ -138,8 +138,8 @@ function ZoneButton() {
       title={common.zone.change(common.zone[other])}
       onClick={() => setZone(other)}
     >
-      <span className="sr-only">{common.zone.name}: </span>
-      {zoneName(zone)}
+      <span className="sr-only">{common.zone.shown(zoneName(zone))}</span>
+      <span aria-hidden>{zoneName(zone)}</span>
       {zone === 'local' && <span className="max-sm:sr-only">({common.zone.here})</span>}
     </Button>
   );
@@ -154,7 +154,7 @@ function AccountMenu() {
   return (
     <DropdownMenu.Root>
       <DropdownMenu.Trigger asChild>
-        <Button kind="quiet" aria-label={`${caller?.name ?? ''}, ${common.look.name}`}>
+        <Button kind="quiet" aria-label={common.menuOf(caller?.name ?? '')}>
           <CircleUser className="size-4" />
           <span className="max-w-40 truncate">{caller?.name}</span>
         </Button>

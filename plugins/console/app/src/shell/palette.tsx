@@ -25,11 +25,11 @@ export function Palette({ open, onOpenChange }: PaletteProps) {
   const pages = foundBy(typed, visible);
   const actions = foundBy(typed, [
     {
-      text: `${common.look.name}: ${isDark ? common.look.light : common.look.dark}`,
+      text: common.look.change(isDark ? common.look.light : common.look.dark),
       ...{ words: common.words.look, act: () => setLook(isDark ? 'light' : 'dark') },
     },
     {
-      text: `${common.zone.name}: ${zone === 'utc' ? common.zone.local : common.zone.utc}`,
+      text: common.zone.shown(zone === 'utc' ? common.zone.local : common.zone.utc),
       ...{ words: common.words.zone, act: () => setZone(zone === 'utc' ? 'local' : 'utc') },
     },
     { text: common.signOut, act: () => signOut() },

@@ -63,7 +63,7 @@ function SignInForm({ title }: FormProps) {
       onSubmit={(event) => void submit(event)}
       className="border-line bg-panel grid w-full max-w-sm gap-4 rounded-lg border p-6"
     >
-      {title(`${common.product}: ${texts.title}`)}
+      {title(texts.heading(common.product))}
       {(ended || left !== undefined) && (
         <p role="status" className="bg-warn-wash text-warn rounded p-2">
           {ended ? texts.ended : left}

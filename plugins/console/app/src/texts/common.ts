@@ -6,6 +6,7 @@ export const common = {
   skip: 'Skip to the content',
   signIn: {
     title: 'Sign in',
+    heading: (product: string) => `${product}: Sign in`,
     intro:
       'With a service key of this gateway. It stays in a sealed cookie of this browser, and each request is judged by it.',
     key: 'Service key',
@@ -19,7 +20,14 @@ export const common = {
     where: 'The first start of a gateway prints the key of its owner.',
   },
   signOut: 'Sign out',
-  look: { light: 'Light', dark: 'Dark', system: 'As the system', name: 'Appearance' },
+  look: {
+    light: 'Light',
+    dark: 'Dark',
+    system: 'As the system',
+    change: (look: string) => `Appearance: ${look}`,
+  },
+  /** The menu of the signed-in caller. */
+  menuOf: (caller: string) => `${caller}, Appearance`,
   palette: {
     open: 'Go to or do',
     hint: 'Type a page, an action, a name or an id',
@@ -32,11 +40,11 @@ export const common = {
     searchLog: (words: string) => `Search the log for “${words}”`,
   },
   zone: {
-    name: 'Time zone',
     local: 'Local time',
     utc: 'UTC',
     /** Beside the name of a zone: it is the one of this place. */
     here: 'local',
+    shown: (zone: string) => `Time zone: ${zone}`,
     change: (other: string) => `Show all times as ${other}`,
   },
   state: {
@@ -44,7 +52,7 @@ export const common = {
     retry: 'Try again',
     failed: 'This could not be loaded',
     /** Beside what was read before. */
-    old: 'What you see is older. It could not be read again:',
+    old: (why: string) => `What you see is older. It could not be read again: ${why}`,
     again: 'It is tried again every few seconds.',
     empty: 'Nothing here yet',
     forbidden: 'Your key has no right to see this',
@@ -74,8 +82,7 @@ export const common = {
     previous: 'Previous',
     download: 'Download',
   },
-  /** Before and after what has to be typed. */
-  typed: ['Type', 'to go on.'],
+  typed: (name: string) => `Type ${name} to go on.`,
   stale: {
     title: 'Somebody else changed this meanwhile',
     text: 'Nothing was saved. Your text is still here: look at what is stored now, then save yours over it or take theirs.',

@@ -36,6 +36,7 @@ export const home = {
       tokens: 'Tokens',
     },
     table: 'As a table',
+    tableOf: (name: string) => `${name}: As a table`,
     time: 'Time',
     hint: 'Click a point to see its requests',
     summary: (name: string, points: string) => `${name} over time, ${points} points`,

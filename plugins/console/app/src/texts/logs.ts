@@ -24,7 +24,7 @@ export const logs = {
     words: 'First words',
   },
   tokensOf: (sent: string, got: string) => `${sent} sent, ${got} answered`,
-  tool: 'tool',
+  tool: (name: string) => `${name} (tool)`,
   more: 'Loading more',
   end: (n: string) => `${n} ${n === '1' ? 'request' : 'requests'}, no more in this time`,
   empty: {

@@ -102,11 +102,10 @@ export const mcp = {
   ask: {
     button: 'Ask what it offers',
     done: (tools: number) => (tools === 1 ? 'It offers 1 tool.' : `It offers ${tools} tools.`),
-    synced: 'Asked',
+    synced: (when: string, server: string, protocol: string) =>
+      `Asked ${when}. Server: ${server}. Protocol: ${protocol}.`,
     never: 'It was never asked what it offers.',
-    failed: 'It could not be asked',
-    server: 'Server',
-    protocol: 'Protocol',
+    failed: (why: string) => `It could not be asked: ${why}`,
   },
   test: {
     button: 'Does it answer?',
@@ -119,7 +118,7 @@ export const mcp = {
     none: 'Nothing of this kind is known. Ask the server what it offers.',
     on: (name: string) => `${name} is on`,
     onShort: 'On',
-    schema: 'Arguments',
+    schema: (count: number) => `Arguments (${count})`,
     noArguments: 'It takes no arguments.',
     required: 'needed',
     offInIntegration: 'Off for every workspace, in the integration.',
@@ -171,7 +170,7 @@ export const mcp = {
     call: 'Call it',
     result: 'Result',
     failedResult: 'The tool reports a failure',
-    refused: 'The call was refused',
+    refused: (why: string) => `The call was refused: ${why}`,
     structured: 'Structured result',
     time: (ms: string) => `after ${ms}`,
     none: 'It offers no tools to you.',

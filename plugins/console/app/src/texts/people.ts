@@ -54,6 +54,7 @@ export const people = {
     none: 'No members yet',
     noneText: 'Add people of the organisation; owners and admins see every workspace anyway.',
     remove: 'Take out',
+    removeOf: (name: string) => `Take out: ${name}`,
     removeTitle: (name: string) => `Take ${name} out of this workspace?`,
     removeText: 'The keys that they have here are deleted. They can be added again.',
     removed: 'They are no member any more.',

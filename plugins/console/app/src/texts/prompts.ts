@@ -15,7 +15,7 @@ export const prompts = {
   everyCollection: 'All collections',
   column: { name: 'Name', slug: 'Slug', model: 'Model', collection: 'Collection', changed: 'Changed' },
   more: 'Show more',
-  shown: (shown: number, total: number) => `${shown} of ${total}`,
+  shown: (shown: string, total: string) => `${shown} of ${total}`,
   back: 'All prompts',
   version: (number: number) => `Version ${number}`,
   versionShort: (number: number) => `v${number}`,
@@ -37,9 +37,9 @@ export const prompts = {
     text: 'Template',
     textHelp:
       'Plain text becomes one message of a user. A JSON list of messages may have parts such as images.',
-    variables: 'Variables',
+    variables: 'Variables:',
     noVariables: 'None. Write {{name}} in a message to make one.',
-    partials: 'Partials',
+    partials: 'Partials:',
     model: 'Model',
     modelHelp: 'As the provider calls it.',
     provider: 'Provider',
@@ -139,6 +139,7 @@ export const prompts = {
     versions: 'Versions',
     removeText: 'Prompts that include it in an older version fail from then on.',
     include: 'Include it as',
+    includedAs: (code: string) => `Include it as ${code}`,
   },
   collections: {
     noun: 'collection',

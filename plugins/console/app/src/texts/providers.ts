@@ -95,7 +95,7 @@ export const providers = {
   rotate: {
     button: 'Rotate the secret',
     title: (name: string) => `Rotate the secret of ${name}`,
-    now: 'Stored now',
+    now: (masked: string) => `Stored now: ${masked}`,
     none: 'none',
     field: 'New secret',
     text: 'The new secret is sent from the next request on. Requests under way end with the old one, so revoke that at the provider afterwards. The old one cannot be had back here.',
@@ -117,7 +117,7 @@ export const providers = {
     yes: 'It answers.',
     no: 'It does not answer.',
     said: 'It said',
-    time: 'Time',
+    time: (time: string) => `Time: ${time}`,
     log: 'Open its log',
   },
   secrets: {

@@ -11,8 +11,8 @@ export const ranges = {
     '30d': 'Last 30 days',
     custom: 'From … to …',
   },
-  from: 'From',
-  to: 'To',
+  from: (zone: string) => `From (${zone})`,
+  to: (zone: string) => `To (${zone})`,
   zone: { local: 'local time', utc: 'UTC' },
 } as const;
 

@@ -78,7 +78,7 @@ export const settings = {
   },
   retention: (logs: number, metrics: number) =>
     `Logs are kept ${logs === 0 ? 'for ever' : `for ${logs} days`}, figures ${metrics === 0 ? 'for ever' : `for ${metrics} days`}. The configuration file says so.`,
-  changed: 'Last changed',
+  changed: (when: string) => `Last changed ${when}`,
   never: 'These are the settings that a new organisation has.',
   readOnly: 'Your key sees these and cannot change them.',
   saved: 'Saved.',

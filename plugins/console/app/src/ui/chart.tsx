@@ -52,7 +52,7 @@ export function Chart(props: ChartProps): ReactNode {
             className="mt-1 max-h-64 overflow-auto"
             tabIndex={0}
             role="region"
-            aria-label={`${name}: ${texts.table}`}
+            aria-label={texts.tableOf(name)}
           >
             <table className="w-full text-left text-xs tabular-nums" aria-label={name}>
               <thead>

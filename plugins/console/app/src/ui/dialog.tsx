@@ -7,6 +7,7 @@ import { useFocusReturn } from '@/lib/focus';
 import { common } from '@/texts/common';
 import { Button, IconButton } from '@/ui/button';
 import { Input } from '@/ui/fields';
+import { Sentence } from '@/ui/small';
 
 const veil = 'fixed inset-0 z-40 bg-black/50';
 const center =
@@ -151,7 +152,7 @@ export function Confirm({ open, onOpenChange, title, text, action, typed, onConf
           {typed !== undefined && (
             <label className="grid gap-1">
               <span>
-                {common.typed[0]} <code className="font-mono">{typed}</code> {common.typed[1]}
+                <Sentence text={common.typed} parts={[<code className="font-mono">{typed}</code>]} />
               </span>
               <Input value={text1} onChange={(event) => setText(event.target.value)} />
             </label>

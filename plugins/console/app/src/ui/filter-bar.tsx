@@ -15,7 +15,7 @@ import {
   type FilterKind,
   type FilterName,
 } from '@/lib/filters';
-import { count } from '@/lib/format';
+import { count, list } from '@/lib/format';
 import { shortId, useKeyNames, useWorkspaceNames } from '@/lib/names';
 import { usePreferences } from '@/lib/preferences';
 import { spanOf, timesOf, type Range } from '@/lib/time-range';
@@ -126,16 +126,13 @@ function Shown({ kind, text }: { readonly kind: FilterKind | undefined; readonly
   const workspaces = useWorkspaceNames();
   if (kind === undefined) return text;
   if (kind.type === 'flag') return text === 'true' ? texts.yes : texts.no;
-  if (kind.type === 'pairs')
-    return (
-      pairsOf(text)
-        .map(([name, value]) => `${name} = ${value}`)
-        .join(', ') || text
-    );
+  if (kind.type === 'pairs') return list(pairsOf(text).map(([name, value]) => `${name} = ${value}`)) || text;
   if (kind.type === 'least' || kind.type === 'most') return String(Number(text) / (kind.factor ?? 1));
-  return (kind.type === 'one' ? [text] : values)
-    .map((value) => keys.get(value) ?? workspaces.get(value) ?? (value === '' ? texts.empty : shortId(value)))
-    .join(', ');
+  return list(
+    (kind.type === 'one' ? [text] : values).map(
+      (value) => keys.get(value) ?? workspaces.get(value) ?? (value === '' ? texts.empty : shortId(value)),
+    ),
+  );
 }
 
 function Chooser({ onChoose }: { readonly onChoose: (name: FilterName) => void }) {

@@ -50,7 +50,7 @@ export function RangePicker({ range, names = rangeNames }: RangePickerProps) {
           <Input
             type="datetime-local"
             className="w-auto"
-            aria-label={`${ranges.from} (${ranges.zone[zone]})`}
+            aria-label={ranges.from(ranges.zone[zone])}
             value={toInput(span.from, zone)}
             onChange={(event) => custom(fromInput(event.target.value, zone), span.to)}
           />
@@ -58,7 +58,7 @@ export function RangePicker({ range, names = rangeNames }: RangePickerProps) {
           <Input
             type="datetime-local"
             className="w-auto"
-            aria-label={`${ranges.to} (${ranges.zone[zone]})`}
+            aria-label={ranges.to(ranges.zone[zone])}
             value={toInput(span.to, zone)}
             onChange={(event) => custom(span.from, fromInput(event.target.value, zone))}
           />

@@ -1,4 +1,4 @@
-import { useState, type ReactNode } from 'react';
+import { Fragment, useState, type ReactNode } from 'react';
 import { Check, Copy } from 'lucide-react';
 import { classes } from '@/lib/classes';
 import { moment, relative } from '@/lib/format';
@@ -103,4 +103,21 @@ export function CodeBlock({ text, className }: { readonly text: string; readonly
       </div>
     </div>
   );
+}
+
+interface SentenceProps {
+  /** Gets a mark for each of the parts, which may stand in any order. */
+  readonly text: (...marks: string[]) => string;
+  readonly parts: readonly ReactNode[];
+}
+
+/** A sentence of the texts with elements in it, say a moment or a link, at the places that the language gives them. */
+export function Sentence({ text, parts }: SentenceProps) {
+  // Private characters, which no text has.
+  const marks = parts.map((_, index) => String.fromCharCode(0xe000 + index));
+  return text(...marks)
+    .split(/([\uE000-\uE00F])/)
+    .map((piece, index) => (
+      <Fragment key={index}>{marks.includes(piece) ? parts[marks.indexOf(piece)] : piece}</Fragment>
+    ));
 }

@@ -137,7 +137,7 @@ function Old({ error, onRetry }: Required<FailedProps>) {
   useRetries(error, onRetry);
   return (
     <p role="alert" className="bg-warn-wash text-warn rounded px-3 py-2 break-words">
-      {common.state.old} {error instanceof Error ? error.message : String(error)}
+      {common.state.old(error instanceof Error ? error.message : String(error))}
     </p>
   );
 }

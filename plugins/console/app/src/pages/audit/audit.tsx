@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { pageOf, useAddressTexts } from '@/lib/address';
-import { zoneName } from '@/lib/format';
+import { count, zoneName } from '@/lib/format';
 import { useUserNames } from '@/lib/names';
 import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
@@ -164,7 +164,11 @@ export default function Audit() {
                     isLast={(page + 1) * pageSize >= total}
                     onPage={(next) => change({ page: String(next + 1) })}
                   >
-                    {texts.shown(page * pageSize + 1, page * pageSize + records.length, total)}
+                    {texts.shown(
+                      count(page * pageSize + 1),
+                      count(page * pageSize + records.length),
+                      count(total),
+                    )}
                   </Pager>
                 }
               />
@@ -265,7 +269,7 @@ function Filters({ clear, actors }: FiltersProps) {
   const time = (name: 'from' | 'to') => {
     const at = Date.parse(address[name] ?? '');
     return (
-      <Field label={`${words[name]} (${zoneName(zone)})`}>
+      <Field label={words[name](zoneName(zone))}>
         {(control) => (
           <Input
             {...control}

@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { useMutation } from '@tanstack/react-query';
 import { ShieldCheck } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
+import { count } from '@/lib/format';
 import { audit as texts } from '@/texts/audit';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
@@ -36,15 +37,13 @@ export function Chain() {
       </Button>
       <Dialog open={open} onOpenChange={setOpen} title={texts.chain.title} description={texts.chain.text}>
         <div role="status" className="min-h-12">
-          {isPending && <p>{texts.chain.going(verified)}</p>}
+          {isPending && <p>{texts.chain.going(count(verified))}</p>}
           {error !== null && <p className="text-bad">{error.message}</p>}
           {data !== undefined &&
             (data.fault === null ? (
-              <p className="bg-good-wash text-good rounded-md p-3">{texts.chain.ok(data.verified)}</p>
+              <p className="bg-good-wash text-good rounded-md p-3">{texts.chain.ok(count(data.verified))}</p>
             ) : (
-              <p className="bg-bad-wash text-bad rounded-md p-3">
-                {texts.chain.bad} {data.fault}
-              </p>
+              <p className="bg-bad-wash text-bad rounded-md p-3">{texts.chain.bad(data.fault)}</p>
             ))}
         </div>
       </Dialog>

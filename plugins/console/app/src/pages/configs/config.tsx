@@ -26,7 +26,7 @@ import { Confirm, Dialog } from '@/ui/dialog';
 import { Checkbox, Field, Input, Select } from '@/ui/fields';
 import { LineDiff } from '@/ui/line-diff';
 import { Page } from '@/ui/page';
-import { Badge, Code } from '@/ui/small';
+import { Badge, Code, Sentence } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 import { Unsaved } from '@/ui/unsaved';
@@ -267,7 +267,10 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
         />
         {stored !== undefined && (
           <p className="text-soft flex min-h-8 min-w-0 flex-wrap items-center gap-x-2">
-            {texts.one.use} <Code text={`${facts.prefix}-config: ${stored.slug}`} />
+            <Sentence
+              text={texts.one.use}
+              parts={[<Code text={`${facts.prefix}-config: ${stored.slug}`} />]}
+            />
           </p>
         )}
       </div>

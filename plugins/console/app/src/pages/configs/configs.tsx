@@ -6,6 +6,7 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { pageOf, textOf, useAddress } from '@/lib/address';
+import { count } from '@/lib/format';
 import { useWorkspaceNames } from '@/lib/names';
 import { shapes, type Shape } from '@/pages/configs/shapes';
 import { configs as texts } from '@/texts/configs';
@@ -138,7 +139,11 @@ export default function Configs() {
                     single={total <= pageSize && page === 0}
                     onPage={(next) => change({ page: next === 0 ? undefined : next + 1 })}
                   >
-                    {resource.shown(page * pageSize + 1, page * pageSize + data.length, total)}
+                    {resource.shown(
+                      count(page * pageSize + 1),
+                      count(page * pageSize + data.length),
+                      count(total),
+                    )}
                   </Pager>
                 }
               />

@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from 'react';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { operations } from '@/api/schema.gen';
-import { percent } from '@/lib/format';
+import { list, percent } from '@/lib/format';
 import { configs } from '@/texts/configs';
 import { Field, Input, Select } from '@/ui/fields';
 import { Badge } from '@/ui/small';
@@ -129,7 +129,7 @@ function PlanView({ plan, onReveal }: { readonly plan: Plan; readonly onReveal: 
       <h2 className="font-semibold">{texts.plan}</h2>
       {plan.refused !== null && (
         <p role="alert" className="bg-bad-wash text-bad rounded p-2">
-          {texts.refused}: {plan.refused.status} {plan.refused.code}. {plan.refused.message}
+          {texts.refused(plan.refused.status, plan.refused.code, plan.refused.message)}
         </p>
       )}
       <ol className="grid gap-3">
@@ -173,7 +173,7 @@ function PlanView({ plan, onReveal }: { readonly plan: Plan; readonly onReveal: 
                     <li key={one.path}>
                       {one.order === undefined ? '–' : `${one.order}.`} {one.name ?? one.path}
                       {one.chance !== undefined && `, ${texts.chance(percent(one.chance))}`}
-                      {one.skipped !== undefined && `, ${texts.left}: ${one.skipped}`}
+                      {one.skipped !== undefined && `, ${texts.left(one.skipped)}`}
                     </li>
                   ))}
                 </ul>
@@ -198,27 +198,25 @@ function factsOf(one: Plan['tries'][number]): readonly (readonly [string, ReactN
     [texts.firstToken, one.first_token_timeout_ms],
     [texts.idle, one.idle_timeout_ms],
   ] as const;
-  const timeouts = times.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${texts.milliseconds(ms)}`]));
+  const timeouts = times.flatMap(([words, ms]) => (ms === null ? [] : [words(texts.milliseconds(ms))]));
   const sets = Object.entries(one.params.set).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   const rows: readonly (readonly [string, string])[] = [
     [texts.provider, one.provider || texts.ofTheRequest],
     [texts.modelSent, one.model],
-    [texts.sets, sets.join(', ')],
-    [texts.removes, one.params.removed.join(', ')],
-    [texts.timeouts, timeouts.join(', ')],
+    [texts.sets, list(sets)],
+    [texts.removes, list(one.params.removed)],
+    [texts.timeouts, list(timeouts)],
     [
       texts.retries,
-      retry === null || retry.attempts === 0
-        ? ''
-        : texts.times(retry.attempts, retry.on_status_codes.join(', ')),
+      retry === null || retry.attempts === 0 ? '' : texts.times(retry.attempts, list(retry.on_status_codes)),
     ],
     [texts.cache, cache === null ? '' : cache.mode],
     [texts.breaker, breaker === null ? '' : texts.opens(breaker.failure_threshold)],
-    [texts.hedge, hedge === null ? '' : `${texts.milliseconds(hedge.after_ms)}: ${hedge.others.join(', ')}`],
+    [texts.hedge, hedge === null ? '' : texts.hedged(texts.milliseconds(hedge.after_ms), list(hedge.others))],
     [
       texts.onFailure,
       one.on_failure
-        .map(({ statuses, then }) => texts.with(statuses === null ? texts.any : statuses.join(', '), then))
+        .map(({ statuses, then }) => texts.with(statuses === null ? texts.any : list(statuses), then))
         .join('; ') || texts.end,
     ],
   ];

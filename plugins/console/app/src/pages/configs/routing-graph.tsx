@@ -1,3 +1,4 @@
+import { list } from '@/lib/format';
 import { configs } from '@/texts/configs';
 import type { Plan } from '@/pages/configs/explain-panel';
 
@@ -55,7 +56,7 @@ function boxesOf(config: unknown): Box | undefined {
     const whole = isBranch
       ? mode || 'single'
       : node['config'] !== undefined
-        ? `${texts.config} ${text(node['config'])}`
+        ? texts.config(text(node['config']))
         : provider || texts.ofTheRequest;
     const name = text(node['name']);
     const extras = [text(params['model']), ...settings(node)].filter((one) => one !== '');
@@ -80,17 +81,17 @@ function settings(node: Node): readonly string[] {
 
 function reasonOf(target: Node, index: number, strategy: Node): string {
   const mode = strategy['mode'];
-  if (mode === 'loadbalance') return `${texts.weight} ${text(target['weight'] ?? 1)}`;
+  if (mode === 'loadbalance') return texts.weight(text(target['weight'] ?? 1));
   if (mode === 'fallback') return `${index + 1}.`;
   if (mode === 'canary') {
     const share = Number(strategy['percentage'] ?? 0);
-    return `${index === 0 ? 100 - share : share} %`;
+    return texts.share(index === 0 ? 100 - share : share);
   }
   if (mode !== 'conditional') return '';
   const conditions = Array.isArray(strategy['conditions']) ? strategy['conditions'].filter(isNode) : [];
   const own = conditions.filter(({ then }) => then === target['name']).map(({ query }) => text(query));
   const isDefault = strategy['default'] === target['name'] && target['name'] !== undefined;
-  return [...own.map((one) => `${texts.when} ${one}`), ...(isDefault ? [texts.otherwise] : [])].join(', ');
+  return list([...own.map(texts.when), ...(isDefault ? [texts.otherwise] : [])]);
 }
 
 interface Placed {
@@ -216,7 +217,7 @@ function detailOf({ reason, detail }: Box): string {
 /** The name of a box begins with the words that are seen on it: they are what somebody says who speaks to the page. */
 function spoken(box: Box, order: number | undefined): string {
   const seen = [titleOf(box, order), detailOf(box)].filter((one) => one !== '').join(' ');
-  return box.isBranch ? seen : `${seen}, ${texts.target}`;
+  return box.isBranch ? seen : texts.target(seen);
 }
 
 function TextOf({ box }: { readonly box: Box }) {

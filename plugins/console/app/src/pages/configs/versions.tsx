@@ -6,7 +6,7 @@ import { textOfConfig } from '@/pages/configs/shapes';
 import { configs } from '@/texts/configs';
 import { Button } from '@/ui/button';
 import { LineDiff } from '@/ui/line-diff';
-import { Badge, Time } from '@/ui/small';
+import { Badge, Sentence, Time } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 
 const texts = configs.versions;
@@ -54,10 +54,15 @@ export function Versions({ id, text, onTake }: VersionsProps) {
                   </button>
                   {index === 0 && <Badge tone="good">{texts.current}</Badge>}
                   <span className="text-soft grow text-right">
-                    <Time iso={one.last_updated_at} ago /> {texts.by}{' '}
-                    <span className="inline-block max-w-40 truncate align-bottom" title={one.updated_by}>
-                      {people.get(one.updated_by) ?? shortId(one.updated_by)}
-                    </span>
+                    <Sentence
+                      text={texts.by}
+                      parts={[
+                        <Time iso={one.last_updated_at} ago />,
+                        <span className="inline-block max-w-40 truncate align-bottom" title={one.updated_by}>
+                          {people.get(one.updated_by) ?? shortId(one.updated_by)}
+                        </span>,
+                      ]}
+                    />
                   </span>
                 </div>
                 {isOpen && (

@@ -1,5 +1,6 @@
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
+import { list } from '@/lib/format';
 import { Checks, type Check, type Guardrail } from '@/pages/guardrails/checks';
 import { TryGuardrail, UsedBy } from '@/pages/guardrails/try';
 import { workspaceField } from '@/resource/common-fields';
@@ -123,7 +124,7 @@ function ShownChecks({ checks }: { readonly checks: readonly Check[] }) {
             <span key={name} className="pl-3 font-mono text-xs wrap-anywhere">
               <span className="text-soft">{name}: </span>
               {Array.isArray(value) && value.every((one) => typeof one === 'string')
-                ? value.join(', ')
+                ? list(value)
                 : typeof value === 'string'
                   ? value
                   : JSON.stringify(value)}
@@ -143,16 +144,8 @@ function ShownReaction({ actions }: { readonly actions: Actions }) {
       {async && <li>{texts.field.async}</li>}
       {sequential && <li>{texts.field.sequential}</li>}
       {stream !== undefined && <li>{texts.field.streams[stream]}</li>}
-      {fails && (
-        <li>
-          {texts.field.onFail}: {fails.feedback.value}
-        </li>
-      )}
-      {succeeds && (
-        <li>
-          {texts.field.onSuccess}: {succeeds.feedback.value}
-        </li>
-      )}
+      {fails && <li>{texts.field.failing(String(fails.feedback.value))}</li>}
+      {succeeds && <li>{texts.field.passing(String(succeeds.feedback.value))}</li>}
     </ul>
   );
 }

@@ -70,7 +70,7 @@ function choicesOf({ anyOf, enum: values }: Schema): readonly string[] | undefin
 
 function Parameter(props: ParameterProps): ReactNode {
   const { name, schema, required, value, onChange, disabled, secret } = props;
-  const label = required ? `${name} (${texts.required})` : name;
+  const label = required ? texts.required(name) : name;
   const choices = choicesOf(schema);
   const help = schema.description;
   const given = value ?? schema.default;
@@ -239,7 +239,7 @@ function Json({ label, help, value, onChange, disabled }: LabelledProps) {
               // Texts are allowed in some places; in the others the gateway says what it needs.
               onChange(target.value);
               if (/^\s*[[{]/.test(target.value))
-                setFault(`${texts.fault.json} ${error instanceof Error ? error.message : ''}`);
+                setFault(texts.fault.json(error instanceof Error ? error.message : ''));
             }
           }}
         />

@@ -5,7 +5,7 @@ import { Play } from 'lucide-react';
 import { api, ask, dataOf, errorOf } from '@/api/client';
 import { facts } from '@/api/facts';
 import { useCaller, useSession } from '@/api/session';
-import { duration } from '@/lib/format';
+import { duration, list } from '@/lib/format';
 import type { Guardrail } from '@/pages/guardrails/checks';
 import { guardrails as texts } from '@/texts/guardrails';
 import { Button } from '@/ui/button';
@@ -155,11 +155,9 @@ function Verdicts({ tried: { status, checks, answer }, phase, isAsync }: Verdict
 
 /** A value of a verdict in words: lists with commas, members behind their names. */
 function wordsOf(value: unknown): string {
-  if (Array.isArray(value)) return value.map(wordsOf).join(', ');
+  if (Array.isArray(value)) return list(value.map(wordsOf));
   if (typeof value !== 'object' || value === null) return String(value);
-  return Object.entries(value)
-    .map(([name, inner]) => `${name} ${wordsOf(inner)}`)
-    .join(', ');
+  return list(Object.entries(value).map(([name, inner]) => `${name} ${wordsOf(inner)}`));
 }
 
 function verdictOf({ verdict, skipped, error }: ShownCheck): readonly [tone: Tone, word: string] {
@@ -260,7 +258,7 @@ export function UsedBy({ guardrail }: { readonly guardrail: Guardrail }) {
                   ) : (
                     <span className="font-medium">{name}</span>
                   )}
-                  <span className="text-soft">{phases.map((phase) => texts.used[phase]).join(', ')}</span>
+                  <span className="text-soft">{list(phases.map((phase) => texts.used[phase]))}</span>
                 </li>
               ))}
             </ul>

@@ -84,10 +84,7 @@ export function GroupUsage({ policy }: { readonly policy: Policy }) {
       header: '',
       cell: ({ row: { original } }) =>
         may('policies.update') && (
-          <Button
-            aria-label={`${texts.reset} ${nameOf(original.group)}`}
-            onClick={() => setAsks(original.group)}
-          >
+          <Button aria-label={texts.resetOf(nameOf(original.group))} onClick={() => setAsks(original.group)}>
             <RotateCcw className="size-4" />
             {texts.reset}
           </Button>
@@ -226,7 +223,7 @@ export function Entities({ policy }: { readonly policy: Policy }) {
       cell: ({ row: { original } }) =>
         original.current_usage !== null &&
         may('policies.update') && (
-          <Button aria-label={`${texts.reset} ${original.name}`} onClick={() => setAsks(original)}>
+          <Button aria-label={texts.resetOf(original.name)} onClick={() => setAsks(original)}>
             <RotateCcw className="size-4" />
             {texts.reset}
           </Button>

@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { Plus } from 'lucide-react';
+import { list, together } from '@/lib/format';
 import type { Situation } from '@/resource/declaration';
 import { limits as texts } from '@/texts/limits';
 import { Button } from '@/ui/button';
@@ -24,6 +25,7 @@ const keysOf: Readonly<Record<string, readonly string[]>> = {
   llm: [...ofCallers, ...['model', 'provider', 'virtual_key', 'config', 'prompt', 'endpoint_type']],
   mcp_tools: [...ofCallers, 'mcp_server', 'mcp_tool'],
 };
+/** As it is typed. */
 const textOf = (value: string | readonly string[]): string => [value].flat().join(', ');
 
 function nameOf(key: string): string {
@@ -32,16 +34,16 @@ function nameOf(key: string): string {
 
 /** The conditions of a policy in words. */
 export function shownConditions(conditions: readonly Condition[]): string {
-  return conditions
-    .map(({ key, value, excludes }) => {
-      const is = textOf(value) === '*' ? shown.any(nameOf(key)) : shown.is(nameOf(key), textOf(value));
-      return excludes === undefined ? is : shown.but(is, textOf(excludes));
-    })
-    .join(shown.and);
+  return together(
+    conditions.map(({ key, value, excludes }) => {
+      const is = textOf(value) === '*' ? shown.any(nameOf(key)) : shown.is(nameOf(key), list([value].flat()));
+      return excludes === undefined ? is : shown.but(is, list([excludes].flat()));
+    }),
+  );
 }
 
 export function shownGroups(groups: readonly Group[]): string {
-  return groups.map(({ key }) => nameOf(key)).join(shown.and);
+  return together(groups.map(({ key }) => nameOf(key)));
 }
 
 interface EditorProps {
@@ -75,7 +77,7 @@ export function Conditions({ value, onChange, disabled, situation }: EditorProps
           <>
             <Select
               className="w-44"
-              aria-label={`${texts.condition.key} ${index + 1}`}
+              aria-label={texts.condition.keyOf(index + 1)}
               disabled={disabled}
               options={[
                 ...offered(situation, [key]),
@@ -96,7 +98,7 @@ export function Conditions({ value, onChange, disabled, situation }: EditorProps
             <span className="text-soft">{texts.condition.value}</span>
             <Input
               className="w-56"
-              aria-label={`${texts.condition.value} ${index + 1}`}
+              aria-label={texts.condition.valueOf(index + 1)}
               disabled={disabled}
               required
               value={textOf(wanted)}
@@ -105,7 +107,7 @@ export function Conditions({ value, onChange, disabled, situation }: EditorProps
             <span className="text-soft">{texts.condition.excludes}</span>
             <Input
               className="w-48"
-              aria-label={`${texts.condition.excludes} ${index + 1}`}
+              aria-label={texts.condition.excludesOf(index + 1)}
               disabled={disabled}
               placeholder={texts.condition.excludesNone}
               value={textOf(excludes ?? '')}

@@ -84,7 +84,7 @@ function Line({ attempt, all, upstream }: LineProps) {
           </Badge>
         )}
         <Badge tone={lost ? 'warn' : skipped === undefined ? 'good' : 'neutral'}>
-          {skipped !== undefined ? `${texts.skipped}: ${skipped}` : lost ? texts.lost : texts.served}
+          {skipped !== undefined ? texts.skipped(skipped) : lost ? texts.lost : texts.served}
         </Badge>
         {error !== '' && <code className="text-bad font-mono text-xs">{error}</code>}
         <span className="grow" />

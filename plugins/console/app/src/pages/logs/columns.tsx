@@ -56,7 +56,7 @@ export function logColumns(
         const { model, mcp_tool: tool, endpoint } = row.metrics;
         return (
           <span title={model || tool || endpoint}>
-            {model || (tool ? `${tool} (${texts.tool})` : endpoint) || soft}
+            {model || (tool ? texts.tool(tool) : endpoint) || soft}
           </span>
         );
       },

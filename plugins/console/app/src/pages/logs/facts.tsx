@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { MessageSquarePlus, ThumbsDown, ThumbsUp } from 'lucide-react';
 import { api, ApiError, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
-import { count, duration, money } from '@/lib/format';
+import { count, duration, list, money } from '@/lib/format';
 import { listText } from '@/lib/filters';
 import { useKeyNames, useWorkspaceNames } from '@/lib/names';
 import { statusTone } from '@/pages/logs/columns';
@@ -100,8 +100,8 @@ function Properties({ entry }: { readonly entry: LogDetail }) {
     m.prompt !== '' && [facts.prompt, `${m.prompt} ${m.prompt_version}`],
     m.cache_status !== '' && [facts.cache, m.cache_status.toLowerCase()],
     m.finish_reason !== '' && [facts.finish, m.finish_reason],
-    m.limits.length > 0 && [facts.limits, m.limits.join(', ')],
-    m.dropped.length > 0 && [facts.dropped, m.dropped.join(', ')],
+    m.limits.length > 0 && [facts.limits, list(m.limits)],
+    m.dropped.length > 0 && [facts.dropped, list(m.dropped)],
     (m.sdk || m.user_agent) !== '' && [facts.client, m.sdk || m.user_agent],
     m.source !== '' && [facts.source, texts.sources[m.source] ?? m.source],
     ...named.map(
@@ -139,7 +139,7 @@ function Cost({ entry: { metrics: m, cost_parts: parts } }: { readonly entry: Lo
     [cost.completion, count(m.completion_tokens)] as const,
     tokens(cost.reasoning, m.reasoning_tokens),
     tokens(cost.audio, m.input_audio_tokens + m.output_audio_tokens),
-    [cost.total, `${count(m.total_tokens)}${m.usage_estimated ? ` (${cost.estimated})` : ''}`] as const,
+    [cost.total, m.usage_estimated ? cost.estimated(count(m.total_tokens)) : count(m.total_tokens)] as const,
     [cost.cost, m.pricing === 'unpriced' ? cost.unpriced : money(m.cost)] as const,
     m.lost_cost > 0 && ([cost.lost, money(m.lost_cost)] as const),
   ];

@@ -10,10 +10,10 @@ export function Raw({ entry }: { readonly entry: LogDetail }) {
   const { request, response, transformedRequest: sent, originalResponse: original } = entry;
   return (
     <div className="grid gap-3 p-4">
-      <Side title={`${texts.request}: ${request.method} ${request.url}`} side={request} open />
-      <Side title={`${texts.answer}: ${response.status}`} side={{ ...response, headers: null }} open />
-      {sent !== null && <Side title={`${texts.sent}: ${sent.method} ${sent.url}`} side={sent} />}
-      {original !== null && <Side title={`${texts.original}: ${original.status}`} side={original} />}
+      <Side title={texts.request(request.method, request.url)} side={request} open />
+      <Side title={texts.answer(response.status)} side={{ ...response, headers: null }} open />
+      {sent !== null && <Side title={texts.sent(sent.method, sent.url)} side={sent} />}
+      {original !== null && <Side title={texts.original(original.status)} side={original} />}
       <Folded title={texts.whole}>
         <CodeBlock text={JSON.stringify({ ...entry, request: undefined, response: undefined }, null, 2)} />
       </Folded>

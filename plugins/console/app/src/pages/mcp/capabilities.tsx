@@ -4,12 +4,13 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
+import { list } from '@/lib/format';
 import { versioned } from '@/resource/declaration';
 import { mcp as texts } from '@/texts/mcp';
 import { Button } from '@/ui/button';
 import { Difference } from '@/ui/difference';
 import { Select, Switch } from '@/ui/fields';
-import { Badge, Time } from '@/ui/small';
+import { Badge, Sentence, Time } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
@@ -192,9 +193,7 @@ function Arguments({ schema }: { readonly schema: Readonly<Record<string, unknow
   const needed = Array.isArray(required) ? required : [];
   return (
     <details>
-      <summary className="cursor-pointer font-medium">
-        {texts.capabilities.schema} ({all.length})
-      </summary>
+      <summary className="cursor-pointer font-medium">{texts.capabilities.schema(all.length)}</summary>
       {all.length === 0 && <p className="text-soft pt-1">{texts.capabilities.noArguments}</p>}
       <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 pt-2">
         {all.map(([name, { type, description, enum: values }]) => (
@@ -206,7 +205,7 @@ function Arguments({ schema }: { readonly schema: Readonly<Record<string, unknow
             <dd className="min-w-0 break-words">
               <span className="text-soft">
                 {[type].flat().filter(Boolean).join(' | ')}
-                {Array.isArray(values) && ` (${values.map(String).join(', ')})`}
+                {Array.isArray(values) && ` (${list(values.map(String))})`}
               </span>{' '}
               {typeof description === 'string' && description}
             </dd>
@@ -261,17 +260,22 @@ export function Asked({ id }: { readonly id: string }) {
               {found.last_synced_at === null ? (
                 texts.ask.never
               ) : (
-                <>
-                  {texts.ask.synced} <Time iso={found.last_synced_at} ago />. {texts.ask.server}:{' '}
-                  {found.server_name ?? '–'} {found.server_version ?? ''}. {texts.ask.protocol}:{' '}
-                  {found.protocol_version ?? '–'}.
-                </>
+                <Sentence
+                  text={(when) =>
+                    texts.ask.synced(
+                      when,
+                      `${found.server_name ?? '–'} ${found.server_version ?? ''}`.trim(),
+                      found.protocol_version ?? '–',
+                    )
+                  }
+                  parts={[<Time iso={found.last_synced_at} ago />]}
+                />
               )}
             </span>
           </div>
           {found.sync_error !== null && (
             <p role="alert" className="bg-bad-wash text-bad rounded-md p-3 break-words">
-              {texts.ask.failed}: {found.sync_error}
+              {texts.ask.failed(found.sync_error)}
             </p>
           )}
         </div>

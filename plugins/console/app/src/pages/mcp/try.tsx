@@ -198,7 +198,7 @@ export function TryTool({ slug }: { readonly slug: string }) {
       <div aria-live="polite" className="grid gap-2">
         {call.error !== null && (
           <p role="alert" className="bg-bad-wash text-bad rounded-md p-3 break-words">
-            {texts.try.refused}: {call.error.message}
+            {texts.try.refused(call.error.message)}
           </p>
         )}
         {call.data !== undefined && <Result {...call.data} />}

@@ -91,7 +91,7 @@ export function Members({ workspaceId }: { readonly workspaceId: string }) {
       ...{ id: 'remove', header: '' },
       cell: ({ row: { original } }) =>
         may('workspace_users.delete') && (
-          <IconButton label={`${texts.remove}: ${nameOf(original)}`} onClick={() => setLeaving(original)}>
+          <IconButton label={texts.removeOf(nameOf(original))} onClick={() => setLeaving(original)}>
             <UserMinus className="size-4" />
           </IconButton>
         ),

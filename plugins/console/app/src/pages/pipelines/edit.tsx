@@ -116,7 +116,7 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
     <Page
       full
       title={texts.title(base.name)}
-      intro={base.masked > 0 ? `${texts.intro} ${texts.masked(base.masked)}` : texts.intro}
+      intro={[texts.intro, ...(base.masked > 0 ? [texts.masked(base.masked)] : [])].join(' ')}
       actions={
         <>
           {dirty && <Badge tone="warn">{texts.unsaved}</Badge>}

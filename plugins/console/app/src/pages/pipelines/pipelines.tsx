@@ -129,7 +129,7 @@ function Pipeline({ pipeline }: { readonly pipeline: Status['pipelines'][number]
         </span>
       }
     >
-      <ol aria-label={`${name}: ${texts.plugin}`}>
+      <ol aria-label={texts.pluginsOf(name)}>
         {plugins.map((plugin, index) => {
           const options = Object.entries(plugin.options);
           return (
@@ -180,7 +180,7 @@ function Reloads({ reloads }: Pick<Status, 'reloads'>) {
             <Badge tone={tones[outcome] ?? 'neutral'}>{texts.outcomes[outcome] ?? outcome}</Badge>
             <span>{reason}</span>
             <span className="text-soft ml-auto text-xs tabular-nums">
-              <code className="font-mono">{generation}</code> · {texts.took} {duration(took)}
+              <code className="font-mono">{generation}</code> · {texts.took(duration(took))}
             </span>
           </div>
           {problems.length > 0 && (

@@ -5,7 +5,7 @@ import { Code2, Save, Trash2 } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 import { classes } from '@/lib/classes';
-import { count, duration, money } from '@/lib/format';
+import { count, duration, list, money } from '@/lib/format';
 import { isObject } from '@/lib/json';
 import { useWorkspaceNames } from '@/lib/names';
 import { type Message, sentMessages } from '@/pages/playground/messages';
@@ -332,7 +332,7 @@ function Facts({ run, ended, seesLog }: FactsProps) {
     [texts.facts.status, run.status === 0 ? '' : run.status],
     [texts.facts.firstByte, run.firstByteMs === undefined ? '' : duration(run.firstByteMs)],
     [texts.facts.total, run.totalMs === undefined ? '' : duration(run.totalMs)],
-    [texts.facts.tokens, tokens === undefined ? '' : tokens.map(count).join(', ')],
+    [texts.facts.tokens, tokens === undefined ? '' : list(tokens.map(count))],
     [texts.facts.cost, metrics?.pricing === 'priced' ? money(metrics.cost) : ''],
     [texts.facts.answeredBy, by.join(' · ')],
     [

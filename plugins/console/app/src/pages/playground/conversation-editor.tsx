@@ -84,7 +84,7 @@ function OneMessage({ number, message, onMessage, onRemove }: OneMessageProps) {
         <p className="text-soft py-1.5 text-xs break-all">{texts.resultOf(call?.name ?? '')}</p>
       ) : (
         <Select
-          aria-label={`${texts.role} ${number}`}
+          aria-label={texts.roleOf(number)}
           value={role}
           options={roles}
           disabled={message.calls !== undefined}
@@ -93,7 +93,7 @@ function OneMessage({ number, message, onMessage, onRemove }: OneMessageProps) {
       )}
       <div className="grid gap-2">
         <Textarea
-          aria-label={`${texts.text} ${number}`}
+          aria-label={texts.textOf(number)}
           rows={Math.min(10, Math.max(2, content.split('\n').length))}
           className="min-h-14"
           value={content}

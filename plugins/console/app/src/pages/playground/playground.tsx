@@ -140,8 +140,8 @@ export default function Playground() {
     >
       {log !== undefined && replay.isKnown && (
         <p className="bg-raised text-soft rounded p-2" role="status">
-          {replay.found ? texts.replay : texts.noReplay}
-          {replay.found?.isOtherWire === true && ` ${texts.otherWire}`}
+          {replay.found ? texts.replay : texts.noReplay}{' '}
+          {replay.found?.isOtherWire === true && texts.otherWire}
         </p>
       )}
       <ConversationEditor

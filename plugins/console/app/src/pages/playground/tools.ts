@@ -1,4 +1,5 @@
 import { faultsOf, type Fault, type Schema } from '@/editor/json-schema';
+import { list } from '@/lib/format';
 import { isObject } from '@/lib/json';
 import { checks } from '@/texts/checks';
 import { playground } from '@/texts/playground';
@@ -39,7 +40,7 @@ const toolsSchema: Schema = {
     schema: {
       type: 'object',
       properties: {
-        type: { anyOf: [{ enum: types }, { type: 'array' }], 'x-expected': checks.oneOf(types.join(', ')) },
+        type: { anyOf: [{ enum: types }, { type: 'array' }], 'x-expected': checks.oneOf(list(types)) },
         ...membersOfSchema(),
       },
     },

@@ -81,7 +81,7 @@ function Template({ draft, onChange, faults, disabled }: EditorProps) {
           </Field>
         )}
         <div className="flex flex-wrap items-center gap-1.5">
-          <span className="font-medium">{texts.field.variables}:</span>
+          <span className="font-medium">{texts.field.variables}</span>
           {variables.length + sections.length === 0 && (
             <span className="text-soft">{texts.field.noVariables}</span>
           )}
@@ -93,7 +93,7 @@ function Template({ draft, onChange, faults, disabled }: EditorProps) {
           {sections.map((name) => (
             <Badge key={name}>#{name}</Badge>
           ))}
-          {partials.length > 0 && <span className="ml-2 font-medium">{texts.field.partials}:</span>}
+          {partials.length > 0 && <span className="ml-2 font-medium">{texts.field.partials}</span>}
           {partials.map((name) => (
             <Badge key={name}>&gt;{name}</Badge>
           ))}

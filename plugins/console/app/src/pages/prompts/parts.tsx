@@ -9,7 +9,7 @@ import { ResourcePage } from '@/resource/page';
 import { prompts as texts } from '@/texts/prompts';
 import { Button } from '@/ui/button';
 import { Difference } from '@/ui/difference';
-import { Badge, Code, Time } from '@/ui/small';
+import { Badge, Code, Sentence, Time } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
@@ -76,7 +76,7 @@ const partials: Resource<Partial_, Body<'prompt_partials.create'>, Body<'prompt_
   ],
   details: ({ slug }) => (
     <p>
-      {texts.partial.include} <Code text={`{{>${slug}}}`} />
+      <Sentence text={texts.partial.includedAs} parts={[<Code text={`{{>${slug}}}`} />]} />
     </p>
   ),
   tabs: [

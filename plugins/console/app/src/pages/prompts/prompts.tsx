@@ -5,6 +5,7 @@ import { Plus } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
+import { count } from '@/lib/format';
 import { Collections, Labels, Partials } from '@/pages/prompts/parts';
 import { WorkspaceChoice } from '@/resource/page';
 import { Tabs } from '@/resource/sheet';
@@ -175,7 +176,7 @@ function List() {
               onOpen={({ id }) => void navigate({ to: '/prompts/$id', params: { id } })}
               footer={
                 <div className="text-soft flex items-center gap-3 px-3 py-2 text-xs" aria-live="polite">
-                  <span className="grow">{texts.shown(rows.length, total)}</span>
+                  <span className="grow">{texts.shown(count(rows.length), count(total))}</span>
                   {query.hasNextPage && (
                     <Button busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
                       {texts.more}

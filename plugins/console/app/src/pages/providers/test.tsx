@@ -11,7 +11,7 @@ import { providers as texts } from '@/texts/providers';
 import { Button } from '@/ui/button';
 import { Dialog, DialogButtons } from '@/ui/dialog';
 import { Field, Input, Select } from '@/ui/fields';
-import { Badge } from '@/ui/small';
+import { Badge, Sentence } from '@/ui/small';
 import { useToast } from '@/ui/toast';
 
 interface TestProps {
@@ -110,9 +110,7 @@ function TestDialog({ name, slugs, models = [], onClose }: TestProps & { readonl
               <>
                 <p className="flex flex-wrap items-center gap-2">
                   <Badge tone="good">{texts.test.yes}</Badge>
-                  <span className="text-soft">
-                    {texts.test.time}: {duration(run.data.ms)}
-                  </span>
+                  <span className="text-soft">{texts.test.time(duration(run.data.ms))}</span>
                   {run.data.requestId !== null && (
                     <Link
                       to="/logs/$id"
@@ -220,7 +218,10 @@ export function RotateButton({ name, reads, masked, scopes, version, store }: Ro
             }}
           >
             <p>
-              {texts.rotate.now}: <code className="font-mono">{masked || texts.rotate.none}</code>
+              <Sentence
+                text={texts.rotate.now}
+                parts={[<code className="font-mono">{masked || texts.rotate.none}</code>]}
+              />
             </p>
             <Field
               label={texts.rotate.field}

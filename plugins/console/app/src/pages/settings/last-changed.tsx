@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { useSession } from '@/api/session';
 import { resource } from '@/texts/resource';
 import { settings as texts } from '@/texts/settings';
-import { Time } from '@/ui/small';
+import { Sentence, Time } from '@/ui/small';
 
 interface LastChangedProps {
   readonly at: string | null;
@@ -22,7 +22,7 @@ export function LastChanged({ at, never, kind, id }: LastChangedProps) {
         never
       ) : (
         <span>
-          {texts.changed} <Time iso={at} />
+          <Sentence text={texts.changed} parts={[<Time iso={at} />]} />
         </span>
       )}
       {may('audit_logs.list') && (

@@ -119,7 +119,7 @@ test('a socket whose path would be too long gets a folder that only this user ca
 
 test('the command writes privately from its first file on', () => {
   const source = new URL('./own-folder.ts', import.meta.url).href;
-  const code = `import { writePrivately } from ${JSON.stringify(source)}; process.umask(0); writePrivately(); console.log(process.umask().toString(8));`;
+  const code = `import { privateFolders } from ${JSON.stringify(source)}; process.umask(0); privateFolders.writePrivately(); console.log(process.umask().toString(8));`;
   const { stdout } = spawnSync(
     process.execPath,
     ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', code],

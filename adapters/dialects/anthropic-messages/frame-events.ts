@@ -17,7 +17,7 @@ import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
 import { anthropicErrorMessage, anthropicUsage } from './answer.ts';
 
 /** Reads what the rewriter follows in a frame. */
-export const followed = { blockNumber, newBlock, usageHolder, textSlots };
+export const frameParts = { blockNumber, newBlock, usageHolder, textSlots };
 
 /** One answer of the frames of a stream, and back. */
 export const wholeAnswer = { assemble: assembleAnswer, disassemble: disassembleAnswer };

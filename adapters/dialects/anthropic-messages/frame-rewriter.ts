@@ -18,7 +18,7 @@ import {
 import {
   type Block,
   createFrameReader,
-  followed,
+  frameParts,
   frames,
   opaque,
   type TextSlot,
@@ -33,8 +33,8 @@ const impliedTypes: Readonly<Record<string, string>> = {
 
 /** A block whose first known event is this one. */
 function impliedBlock(json: JsonObject): Block {
-  const type = impliedTypes[followed.textSlots(json)[0]?.event.type ?? ''] ?? 'text';
-  return followed.newBlock(type, followed.blockNumber(json), {});
+  const type = impliedTypes[frameParts.textSlots(json)[0]?.event.type ?? ''] ?? 'text';
+  return frameParts.newBlock(type, frameParts.blockNumber(json), {});
 }
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
@@ -137,19 +137,19 @@ export class MessageFrameRewriter implements FrameRewriter {
   }
 
   private learnUsage(json: JsonObject): void {
-    const usage = followed.usageHolder(json);
+    const usage = frameParts.usageHolder(json);
     if (usage === undefined) return;
     for (const member of Object.keys(usage)) if (usage[member] !== null) this.usage[member] = usage[member];
   }
 
   private begin(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
-    const number = followed.blockNumber(json);
+    const number = frameParts.blockNumber(json);
     const start = asObject(json.content_block) ?? {};
-    const slot = followed.textSlots(json)[0];
+    const slot = frameParts.textSlots(json)[0];
     const own = slot === undefined ? undefined : said.wanted.take(slot.event);
     this.sayAll(said.wanted.rest(), out);
     this.release(out);
-    const block = followed.newBlock(asText(start.type) ?? '', this.next, json);
+    const block = frameParts.newBlock(asText(start.type) ?? '', this.next, json);
     this.blocks.set(number, block);
     if (slot?.member === 'input' && own === undefined) {
       block.state = 'gone';
@@ -169,7 +169,7 @@ export class MessageFrameRewriter implements FrameRewriter {
 
   private delta(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
     const block = this.blockOf(json);
-    const slot = followed.textSlots(json)[0];
+    const slot = frameParts.textSlots(json)[0];
     if (block.state === 'gone' || slot === undefined) {
       this.sayAll(said.wanted.rest(), out);
       // A signature or citation of a text is invalid beside another text.
@@ -204,7 +204,7 @@ export class MessageFrameRewriter implements FrameRewriter {
   /** Frames outside blocks: start and end of the message, errors, keep-alives. */
   private message(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
     let changed = false;
-    for (const slot of followed.textSlots(json)) {
+    for (const slot of frameParts.textSlots(json)) {
       const own = said.wanted.take(slot.event);
       if (own?.text === slot.event.text) continue;
       changed = true;
@@ -271,7 +271,7 @@ export class MessageFrameRewriter implements FrameRewriter {
 
   /** Returns the block of an event; creates one when its start event is missing. */
   private blockOf(json: JsonObject): Block {
-    const number = followed.blockNumber(json);
+    const number = frameParts.blockNumber(json);
     const known = this.blocks.get(number);
     if (known !== undefined) return known;
     const block = impliedBlock(json);
@@ -423,7 +423,7 @@ function writeFinish(json: JsonObject, events: readonly StreamEvent[]): void {
 
 function writeUsage(json: JsonObject, events: readonly StreamEvent[], told: JsonObject): void {
   const event = events.findLast((candidate) => candidate.type === 'usage');
-  const holder = followed.usageHolder(json);
+  const holder = frameParts.usageHolder(json);
   if (holder === undefined) return;
   const now = anthropicUsage.decode(told);
   if (event?.type === 'usage') {

@@ -54,7 +54,7 @@ export const suites = {
     /^(storage\/clickhouse\/(embedded|many-traces|migrate\.|older-bodies|price-changes|quick-scans|server|usage-start|views|retention|shards|table-layout)|storage\/embedded\/(chdb\/(engine|http-server)|start-chdb)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|budget-comparison|exports|log-routes|logs|reconcile-command|reprice|telemetry))/,
   /** Gateways as processes that are called, restarted and inspected from outside. */
   processes:
-    /^(tests\/(installed-package\/|mcp\/|runtime\/node|integration\/(apply-command|back-pressure|bench-command|config-file|clickhouse-server|closed-output|document-(commands|samples)|example-plugins|features|first-minute|guides|import|organisation-file|plan-command|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/(embedded\/data-lock|redis\/(redis-cluster|redis-failover|redis-sentinel|jobs-on-cluster)))/,
+    /^(tests\/(installed-package\/|mcp\/|runtime\/node|integration\/(apply-command|back-pressure|bench-command|config-file|clickhouse-server|closed-output|document-(commands|samples)|example-plugins|features|first-minute|guides|import|journal-command|organisation-file|plan-command|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/(embedded\/data-lock|redis\/(redis-cluster|redis-failover|redis-sentinel|jobs-on-cluster)))/,
   /** Gateways that are killed, or that lose a store, a disk or another gateway. */
   chaos: /^tests\/chaos\//,
   /** The console in a real browser. */

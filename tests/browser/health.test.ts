@@ -79,7 +79,12 @@ describe('health and pipelines in the console', () => {
       assert.equal(await navigation.getByRole('link', { name }).count(), 0, name);
     await page.keyboard.press('Control+k');
     await page.keyboard.type('health');
-    await page.getByText('Nothing found').waitFor();
+    const offered = page.getByRole('dialog').getByRole('option');
+    await offered.filter({ hasText: 'Search the log' }).waitFor();
+    assert.deepEqual(
+      (await offered.allTextContents()).map((text) => text.includes('health')),
+      [true],
+    );
     await page.goto('/console/health');
     await page.getByText('it is for holders of an owner’s key').waitFor();
     await navigation.waitFor();

@@ -12,7 +12,7 @@ import type { Prices } from '../ports/prices.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { authorized } from './credentials.ts';
-import { batchOutput } from './batch-output.ts';
+import { isBatchOutputRequest, batchOutput } from './batch-output.ts';
 import {
   checkRequest,
   needsBody,
@@ -157,9 +157,9 @@ function send(
   const { stripUsage } = outgoing;
   const translated = translation === undefined ? undefined : { streams: translation.streams };
   const sending = { exchange, options, transport, clock, request, stripUsage, translated };
-  const answering =
-    batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials)) ??
-    sendRequest(sending);
+  const answering = isBatchOutputRequest(exchange)
+    ? batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials))
+    : sendRequest(sending);
   if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;
   return processAnswer(parts, answering, translation, runtime);
 }

@@ -28,24 +28,20 @@ const ofOneFile =
 type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
 
 /** Whether the request asks for the output of a batch. */
-function isBatchOutputRequest({ endpoint, method, path }: Exchange): boolean {
+export function isBatchOutputRequest({ endpoint, method, path }: Exchange): boolean {
   return endpoint.id === 'batches' && method === 'GET' && outputPath.test(path);
 }
 
 /**
  * The output of a batch: the host's own answer at this path, or, where it has no such path, the output file of the batch
  * followed by the file of its errors. Rejects with `resource_conflict` while the batch is in progress, and with
- * `resource_not_found` when it ended without output. Undefined for a request that asks for something else.
+ * `resource_not_found` when it ended without output.
  */
-export function batchOutput(
+export async function batchOutput(
   exchange: Exchange,
   request: UpstreamRequest,
   ask: AskTarget,
-): Promise<Answer> | undefined {
-  return isBatchOutputRequest(exchange) ? outputOf(exchange, request, ask) : undefined;
-}
-
-async function outputOf(exchange: Exchange, request: UpstreamRequest, ask: AskTarget): Promise<Answer> {
+): Promise<Answer> {
   const own = await ask(request);
   if (!missingPath.has(own.status)) return own;
   await wholeBody(exchange, own);

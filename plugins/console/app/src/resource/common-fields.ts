@@ -1,9 +1,15 @@
 import { createElement } from 'react';
 import { api, dataOf } from '@/api/client';
 import { isOfOrganisation } from '@/api/session';
-import type { FieldOf, Finder, FormField } from '@/resource/declaration';
+import type { FieldOf, Finder, FormField, Option } from '@/resource/declaration';
 import { WorkspaceName } from '@/resource/shown';
 import { resource as texts } from '@/texts/resource';
+
+/** Of a list that the gateway does not search: what has the text in its name or note. */
+export function withText(options: readonly Option[], text: string): readonly Option[] {
+  const wanted = text.trim().toLowerCase();
+  return options.filter(({ text: name, note = '' }) => `${name} ${note}`.toLowerCase().includes(wanted));
+}
 
 /** Workspaces by their names. */
 export const workspaceFinder: Finder = {
@@ -30,14 +36,12 @@ export const userFinder: Finder = {
   ...{ name: 'users', scopes: ['organisation_users.list'], by: 'id' },
   async find(text) {
     const { data } = await dataOf(api.GET('/admin/users', { params: { query: { page_size: 100 } } }));
-    const wanted = text.toLowerCase();
-    return data
-      .map((user) => ({
-        value: user.id,
-        text: `${user.first_name} ${user.last_name}`.trim() || user.email,
-        note: user.email,
-      }))
-      .filter((user) => `${user.text} ${user.note}`.toLowerCase().includes(wanted));
+    const users = data.map((user) => ({
+      value: user.id,
+      text: `${user.first_name} ${user.last_name}`.trim() || user.email,
+      note: user.email,
+    }));
+    return withText(users, text);
   },
 };
 

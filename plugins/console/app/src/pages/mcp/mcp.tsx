@@ -9,7 +9,7 @@ import { Connections, UserAccess, Workspaces } from '@/pages/mcp/access';
 import { Asked, Capabilities } from '@/pages/mcp/capabilities';
 import { OauthFields, type OauthSettings, type ToolChoice, Tools } from '@/pages/mcp/fields';
 import { TryTool } from '@/pages/mcp/try';
-import { workspaceField } from '@/resource/common-fields';
+import { withText, workspaceField } from '@/resource/common-fields';
 import { type Finder, type Option, type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { type Mapping, SecretMappings, ShownMappings } from '@/resource/secret-mappings';
@@ -197,10 +197,10 @@ const integrationFinder: Finder = {
   ...{ name: 'mcp-integrations', scopes: both('list'), by: 'id' },
   async find(text) {
     const { data } = await dataOf(api.GET('/mcp-integrations', { params: { query: { page_size: 100 } } }));
-    const wanted = text.trim().toLowerCase();
-    return data
-      .map(({ id, name, slug }) => ({ value: id, text: name, note: slug }))
-      .filter((one) => `${one.text} ${one.note}`.toLowerCase().includes(wanted));
+    return withText(
+      data.map(({ id, name, slug }) => ({ value: id, text: name, note: slug })),
+      text,
+    );
   },
 };
 

@@ -5,7 +5,7 @@ import { useAddressTexts } from '@/lib/address';
 import { shortId, useWorkspaceNames } from '@/lib/names';
 import { integrationScopes, kindFinder } from '@/pages/providers/settings';
 import { RotateButton, TestButton } from '@/pages/providers/test';
-import { workspaceField } from '@/resource/common-fields';
+import { withText, workspaceField } from '@/resource/common-fields';
 import { type Finder, type FormField, type Resource, versioned } from '@/resource/declaration';
 import { UsageBar } from '@/resource/limits';
 import { ResourcePage } from '@/resource/page';
@@ -51,10 +51,10 @@ const integrationFinder: Finder = {
   ...{ name: 'integrations', scopes: integrationScopes('list'), by: 'id' },
   async find(text) {
     const { data } = await dataOf(api.GET('/integrations', { params: { query: { page_size: 100 } } }));
-    const wanted = text.trim().toLowerCase();
-    return data
-      .map(({ id, name, ai_provider_id: kind }) => ({ value: id, text: name, note: kind }))
-      .filter((one) => `${one.text} ${one.note}`.toLowerCase().includes(wanted));
+    return withText(
+      data.map(({ id, name, ai_provider_id: kind }) => ({ value: id, text: name, note: kind })),
+      text,
+    );
   },
 };
 

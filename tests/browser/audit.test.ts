@@ -273,4 +273,78 @@ describe('the audit trail, people and settings in the console', () => {
     for (const action of ['update', 'delete'])
       assert.equal(await gateway.audited('invites', action, id), 1, action);
   });
+
+  test('a reader finds names where entries have ids, with one list for each kind, also of what is gone', async (t) => {
+    const { workspace } = gateway;
+    const named = `Billing ${markup}`;
+    const key = await gateway.makeKey('Invoices', ['completions.write']);
+    await gateway.api('PUT', `/api-keys/${key.id}`, { description: 'Monthly' });
+    const { data } = await gateway.api('POST', '/configs', {
+      ...{ name: named, config: { provider: 'mock' }, workspace_id: workspace },
+    });
+    await gateway.api('PUT', `/configs/${data.slug}`, {
+      config: { provider: 'mock', retry: { attempts: 1 } },
+    });
+    const gone = await gateway.api('POST', '/integrations', {
+      ...{ name: 'Short-lived', slug: 'short-lived', ai_provider_id: 'openai', key: 'sk-gone' },
+    });
+    await gateway.api('DELETE', '/integrations/short-lived');
+    const member = await gateway.join('Robin');
+    const page = await openWindow(t, gateway, { place: '/console/audit?resource=labels' });
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      const { pathname } = new URL(request.url());
+      if (pathname.startsWith('/v1/')) asked.push(pathname);
+    });
+    await page.goto('/console/audit');
+    const table = page.getByRole('table', { name: 'Audit trail' });
+    await table.getByRole('row', { name: /update api keys Invoices/ }).waitFor();
+    await table.getByRole('row', { name: /update configs Billing <img/ }).waitFor();
+    await table.getByRole('row', { name: /create workspace users Robin Park/ }).waitFor();
+    const deleted = table.getByRole('row', { name: /delete integrations Short-lived/ });
+    await deleted.getByText(gone.id).waitFor();
+    await page.waitForLoadState('networkidle');
+    const lists = asked.filter((path) => path !== '/v1/audit-logs');
+    assert.deepEqual(lists.toSorted(), [...new Set(lists)].sort(), 'one list for each kind');
+    await assertAccessible(page);
+
+    // Its creation stands on another page of the list.
+    await page.goto('/console/audit?resource=integrations&action=delete');
+    await deleted.waitFor({ state: 'detached' });
+    await table.getByRole('row', { name: /delete integrations/ }).click();
+    const sheet = page.getByRole('dialog');
+    await sheet.getByText('Short-lived', { exact: true }).waitFor();
+    await sheet.getByText(gone.id, { exact: true }).waitFor();
+    await assertAccessible(page);
+
+    // A member of a workspace is shown there, and the workspace by its name.
+    await page.goto('/console/audit?resource=workspace_users&action=create');
+    await table.getByRole('row', { name: /Robin Park/ }).click();
+    await sheet.getByText(member.id, { exact: true }).waitFor();
+    await sheet.getByRole('button', { name: 'Open it' }).click();
+    await page.waitForURL(`**/console/workspaces?open=${workspace}&tab=members`);
+    await sheet.getByLabel('Role of Robin Park').waitFor();
+  });
+
+  test('the names of kinds that the caller may not list are not asked for', async (t) => {
+    const { key } = await gateway.api('POST', '/api-keys/organisation/service', {
+      ...{ name: 'auditor', scopes: ['audit_logs.list', 'workspaces.list'] },
+    });
+    const made = await gateway.api('POST', '/configs', {
+      ...{ name: 'Unlisted', config: { provider: 'mock' }, workspace_id: gateway.workspace },
+    });
+    await gateway.api('PUT', `/configs/${made.data.slug}`, { config: { provider: 'mock' } });
+    const page = await openWindow(t, gateway, { key, place: '/console/audit?resource=labels' });
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await page.goto('/console/audit?resource=configs');
+    const table = page.getByRole('table', { name: 'Audit trail' });
+    // The entry of its creation says its name.
+    await table.getByRole('row', { name: /update configs Unlisted/ }).waitFor();
+    await page.waitForLoadState('networkidle');
+    assert.deepEqual(
+      asked.filter((path) => /^\/v1\/(configs|api-keys|admin\/users)/.test(path)),
+      [],
+    );
+  });
 });

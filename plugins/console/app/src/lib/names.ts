@@ -3,7 +3,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 
-const keyScopes = ['organisation_service', 'workspace_service', 'workspace_user'].map(
+/** The caller with one of them lists keys. */
+export const keyScopes = ['organisation_service', 'workspace_service', 'workspace_user'].map(
   (type) => `${type}_api_keys.list`,
 );
 const longLivedMs = 60_000;

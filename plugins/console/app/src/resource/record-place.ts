@@ -27,7 +27,6 @@ const lists: Readonly<Record<string, readonly [path: string, search?: Search]>> 
   usage_limit_policies: ['/limits', { show: 'usage' }],
   users: ['/people'],
   workspace_settings: ['/workspaces'],
-  workspace_users: ['/workspaces'],
   workspaces: ['/workspaces'],
 };
 

@@ -9,12 +9,17 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   integrations: ['integration_models', 'integration_workspaces'],
   mcp_integrations: ['mcp_integration_capabilities', 'mcp_integration_workspaces'],
   mcp_servers: ['mcp_server_capabilities', 'mcp_server_user_access', 'mcp_server_connections'],
-  workspaces: ['workspace_settings', 'workspace_users'],
+  workspaces: ['workspace_settings'],
 };
 
 /** The kind of a record in the audit trail, with the kinds of its parts. */
 export function auditKinds(kind: string): string {
   return [kind, ...(parts[kind] ?? [])].join(',');
+}
+
+/** The kind of records whose ids entries of this kind carry. */
+export function wholeOf(kind: string): string {
+  return Object.keys(parts).find((whole) => parts[whole]?.includes(kind) === true) ?? kind;
 }
 
 interface WhoChangedProps {

@@ -2,85 +2,13 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Command } from 'cmdk';
 import { ScrollText } from 'lucide-react';
-import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
+import { namedKinds } from '@/resource/named-kinds';
 import { recordPlace } from '@/resource/record-place';
 import { common } from '@/texts/common';
 
 const { nav } = common;
 const texts = common.palette;
-
-/** As much of a record as it takes to find it. */
-interface Found {
-  readonly id: string;
-  readonly text: string;
-  /** Other words for it: its slug, its address. */
-  readonly words: string;
-}
-
-interface Listed {
-  readonly data: readonly { readonly id: string; readonly name: string; readonly slug?: string }[];
-}
-
-const first = { params: { query: { page_size: 100 } } } as const;
-const found = ({ data }: Listed): readonly Found[] =>
-  data.map(({ id, name, slug = '' }) => ({ id, text: name, words: `${slug} ${id}` }));
-
-/** Kinds of records that are found by name: the first hundred of each. */
-const kinds: readonly {
-  /** As the audit trail calls it. */
-  readonly kind: string;
-  readonly text: string;
-  readonly scopes: readonly string[];
-  readonly read: () => Promise<readonly Found[]>;
-}[] = [
-  {
-    ...{ kind: 'api_keys', text: nav.keys },
-    scopes: ['organisation_service', 'workspace_service', 'workspace_user'].map(
-      (type) => `${type}_api_keys.list`,
-    ),
-    read: () => dataOf(api.GET('/api-keys', first)).then(found),
-  },
-  {
-    ...{ kind: 'configs', text: nav.configs, scopes: ['configs.list'] },
-    read: () => dataOf(api.GET('/configs', first)).then(found),
-  },
-  {
-    ...{ kind: 'prompts', text: nav.prompts, scopes: ['prompts.list'] },
-    read: () => dataOf(api.GET('/prompts', first)).then(found),
-  },
-  {
-    ...{ kind: 'guardrails', text: nav.guardrails },
-    scopes: ['guardrails.list', 'organisation_guardrails.list'],
-    read: () => dataOf(api.GET('/guardrails', first)).then(found),
-  },
-  {
-    ...{ kind: 'integrations', text: nav.integrations },
-    scopes: ['organisation_integrations.list', 'workspace_integrations.list'],
-    read: () => dataOf(api.GET('/integrations', first)).then(found),
-  },
-  {
-    ...{ kind: 'providers', text: nav.providers, scopes: ['providers.list'] },
-    read: () => dataOf(api.GET('/providers', first)).then(found),
-  },
-  {
-    ...{ kind: 'mcp_servers', text: nav.mcp, scopes: ['mcp_servers.list'] },
-    read: () => dataOf(api.GET('/mcp-servers', first)).then(found),
-  },
-  {
-    ...{ kind: 'workspaces', text: nav.workspaces, scopes: ['workspaces.list'] },
-    read: () => dataOf(api.GET('/workspaces', first)).then(found),
-  },
-  {
-    ...{ kind: 'users', text: nav.people, scopes: ['organisation_users.list'] },
-    read: async () => {
-      const { data } = await dataOf(api.GET('/admin/users', first));
-      return data.map(({ id, first_name: one, last_name: other, email }) => ({
-        ...{ id, text: `${one} ${other}`.trim() || email, words: `${email} ${id}` },
-      }));
-    },
-  },
-];
 
 /**
  * What has all the words of a text in its own: those whose text begins with it first, then those with it in their text.
@@ -115,7 +43,7 @@ interface PaletteFoundProps {
 export function PaletteFound({ text, item, run }: PaletteFoundProps) {
   const navigate = useNavigate();
   const { may } = useSession();
-  const own = kinds.filter(({ scopes }) => may(...scopes));
+  const own = namedKinds.filter(({ scopes }) => may(...scopes));
   const records = useQuery({
     queryKey: ['palette', own.map(({ kind }) => kind)],
     queryFn: async () => {

@@ -1,6 +1,5 @@
 import { useEffect, useMemo, useState } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useNavigate } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { pageOf, useAddressTexts } from '@/lib/address';
@@ -9,23 +8,20 @@ import { useUserNames } from '@/lib/names';
 import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
-import { Facts } from '@/resource/shown';
-import { recordPlace } from '@/resource/record-place';
-import { auditKinds } from '@/resource/who-changed';
+import { EntrySheet, Outcome } from '@/pages/audit/entry';
+import { type Entry, type Names, useNames } from '@/pages/audit/names';
 import { audit as texts } from '@/texts/audit';
 import { Button } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
-import { Dialog } from '@/ui/dialog';
 import { Field, Input, Select } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
 import { Pager } from '@/ui/pager';
-import { Badge, Code, CodeBlock, Time } from '@/ui/small';
+import { Time } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 
-type Entry =
-  operations['audit_logs.list']['responses'][200]['content']['application/json']['records'][number];
 type Query = NonNullable<operations['audit_logs.list']['parameters']['query']>;
 
+const noEntries: readonly Entry[] = [];
 const pageSize = 50;
 /** As many as the API lists at once: those of one millisecond. */
 const mostAtOnce = 100;
@@ -53,22 +49,13 @@ const actions = [
   'verify',
 ];
 
-function Outcome({ entry }: { readonly entry: Entry }) {
-  const refused = entry.response_status_code >= 400;
-  return (
-    <Badge tone={refused ? 'bad' : 'good'}>
-      {refused ? texts.refused : texts.done} {entry.response_status_code}
-    </Badge>
-  );
-}
-
-const columns: Columns<Entry> = [
+const columnsOf = (names: Names): Columns<Entry> => [
   { header: texts.column.at, cell: ({ row }) => <Time iso={row.original.timestamp} /> },
   {
     header: texts.column.actor,
     cell: ({ row: { original } }) => (
-      <span>
-        {original.user_name || original.user_id || '–'}{' '}
+      <span title={original.user_id}>
+        {names.ofActor(original) || '–'}{' '}
         <span className="text-soft text-xs">{texts.actors[original.user_type]}</span>
       </span>
     ),
@@ -79,12 +66,23 @@ const columns: Columns<Entry> = [
   },
   {
     header: texts.column.resource,
-    cell: ({ row: { original } }) => (
-      <span>
-        {original.resource_type.replaceAll('_', ' ')}{' '}
-        <span className="text-soft font-mono text-xs">{original.resource_id}</span>
-      </span>
-    ),
+    cell: ({ row: { original } }) => {
+      const { resource_type: kind, resource_id: id } = original;
+      const name = names.ofRecord(original);
+      return (
+        <>
+          <span title={name}>
+            <span className={name === undefined ? '' : 'text-soft'}>{kind.replaceAll('_', ' ')}</span>{' '}
+            {name !== undefined && <span className="font-medium">{name}</span>}
+          </span>
+          {id !== '' && (
+            <span className="text-soft block truncate font-mono text-xs" title={id}>
+              {id}
+            </span>
+          )}
+        </>
+      );
+    },
   },
   { header: texts.column.result, cell: ({ row }) => <Outcome entry={row.original} /> },
   { header: texts.column.address, cell: ({ row }) => row.original.client_ip },
@@ -94,9 +92,8 @@ const columns: Columns<Entry> = [
   },
 ];
 
-const names = ['resource', 'id', 'action', 'actor', 'from', 'to', 'kind', 'address'] as const;
-const closed = { open: undefined, at: undefined };
-const none = Object.fromEntries([...names, 'page'].map((name) => [name, undefined]));
+const filters = ['resource', 'id', 'action', 'actor', 'from', 'to', 'kind', 'address'] as const;
+const noFilters = Object.fromEntries([...filters, 'page'].map((name) => [name, undefined]));
 
 function queryOf(address: Readonly<Record<string, string | undefined>>, page: number): Query {
   const { resource, id, action, actor, from, to, kind, address: ip } = address;
@@ -137,14 +134,21 @@ export default function Audit() {
   });
   const opened = listed ?? (open === undefined ? undefined : (far.data ?? undefined));
   const actors = useActors(query.data?.records);
-  const filtered = names.some((name) => address[name] !== undefined);
-  const clear = <Button onClick={() => change(none)}>{texts.clear}</Button>;
+  const records = query.data?.records ?? noEntries;
+  const shown = useMemo(
+    () => (opened === undefined || records.includes(opened) ? records : [...records, opened]),
+    [opened, records],
+  );
+  const names = useNames(shown);
+  const columns = useMemo(() => columnsOf(names), [names]);
+  const filtered = filters.some((name) => address[name] !== undefined);
+  const clear = <Button onClick={() => change(noFilters)}>{texts.clear}</Button>;
   return (
     <Page title={texts.title} intro={texts.intro} actions={<Chain />}>
       <Card>
         <Filters clear={filtered ? clear : null} actors={actors} />
         <Loaded query={query} lines={10}>
-          {({ records, total }) =>
+          {({ total }) =>
             records.length === 0 ? (
               filtered ? (
                 <Empty title={texts.empty} text={texts.emptyText} action={clear} />
@@ -176,7 +180,9 @@ export default function Audit() {
           }
         </Loaded>
       </Card>
-      {opened !== undefined && <EntrySheet entry={opened} />}
+      {opened !== undefined && (
+        <EntrySheet key={opened.id} entry={opened} names={names} noFilters={noFilters} />
+      )}
     </Page>
   );
 }
@@ -296,102 +302,4 @@ function Filters({ clear, actors }: FiltersProps) {
       {clear}
     </div>
   );
-}
-
-function EntrySheet({ entry }: { readonly entry: Entry }) {
-  const [, change] = useAddressTexts();
-  const navigate = useNavigate();
-  const words = texts.details;
-  // What is gone has no place.
-  const place =
-    entry.resource_id === '' || entry.action === 'delete'
-      ? undefined
-      : recordPlace(entry.resource_type, entry.resource_id);
-  const bodies = [
-    [words.body, entry.request_body],
-    [words.query, entry.query_params],
-    [words.headers, entry.request_headers],
-  ] as const;
-  return (
-    <Dialog
-      open
-      place="side"
-      title={`${entry.action} ${entry.resource_type.replaceAll('_', ' ')}`}
-      onOpenChange={(open) => {
-        if (!open) change(closed);
-      }}
-    >
-      <div className="flex flex-wrap gap-2">
-        {place !== undefined && (
-          <Button
-            kind="primary"
-            onClick={() => void navigate({ to: place.to, search: place.search as object })}
-          >
-            {words.openRecord}
-          </Button>
-        )}
-        <Button onClick={() => change({ ...none, ...closed, actor: entry.user_id })}>
-          {words.sameActor}
-        </Button>
-        {entry.resource_id !== '' && (
-          <Button
-            onClick={() =>
-              change({
-                ...none,
-                ...{ ...closed, resource: auditKinds(entry.resource_type), id: entry.resource_id },
-              })
-            }
-          >
-            {words.sameRecord}
-          </Button>
-        )}
-      </div>
-      <Facts
-        rows={[
-          [
-            words.who,
-            <span className="flex flex-wrap items-center gap-2">
-              {entry.user_name} <Badge>{texts.actors[entry.user_type]}</Badge> <Code text={entry.user_id} />
-            </span>,
-          ],
-          ...(entry.api_key_id === '' ? [] : [[words.key, <Code text={entry.api_key_id} />] as const]),
-          [words.when, <Time iso={entry.timestamp} />],
-          [
-            words.what,
-            <span className="flex flex-wrap items-center gap-2">
-              {entry.resource_type} {entry.resource_id !== '' && <Code text={entry.resource_id} />}
-            </span>,
-          ],
-          [words.result, <Outcome entry={entry} />],
-          ...(entry.error === '' ? [] : [[words.reason, entry.error] as const]),
-          [words.request, <Code text={`${entry.method} ${entry.uri}`} />],
-          [words.requestId, <Code text={entry.request_id} />],
-          [words.where, entry.client_ip],
-          ...(entry.workspace_id === ''
-            ? []
-            : [[words.workspace, <Code text={entry.workspace_id} />] as const]),
-          [words.chain, entry.number === 0 ? words.noChain : String(entry.number)],
-          ...(entry.hash === '' ? [] : [[words.hash, <Code text={entry.hash} />] as const]),
-        ]}
-      />
-      {bodies.map(
-        ([title, text]) =>
-          text !== '' &&
-          text !== '{}' && (
-            <section key={title} className="grid gap-1">
-              <h3 className="font-semibold">{title}</h3>
-              <CodeBlock text={pretty(text)} />
-            </section>
-          ),
-      )}
-    </Dialog>
-  );
-}
-
-function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }

@@ -39,6 +39,24 @@ describe('the console by keyboard', () => {
       );
     });
 
+  test('on a telephone a list stays a table: its cells are read by column, sorted, walked and opened', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/keys' });
+    await page.setViewportSize({ width: 390, height: 844 });
+    const table = page.getByRole('table', { name: 'Keys' });
+    await table.getByRole('row').nth(3).waitFor();
+    assert.equal(await table.getByRole('columnheader').count(), 7);
+    assert.equal(await table.getByRole('row').nth(1).getByRole('cell').count(), 7);
+    await assertAccessible(page);
+    const box = (cell: string) => table.getByRole('row', { name: /two/ }).getByText(cell).boundingBox();
+    const [name, state, kind] = [await box('two'), await box('Active'), await box('Service')];
+    assert.ok(name && state && kind);
+    assert.ok(state.y < name.y + name.height, 'the state stands beside the name');
+    assert.ok(kind.y >= name.y + name.height, 'what is less important stands below');
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
+  });
+
   test('on a narrow screen a button opens the navigation, and says so', async (t) => {
     const page = await openWindow(t, gateway, { place: '/console/keys' });
     await page.setViewportSize({ width: 600, height: 800 });

@@ -90,21 +90,44 @@ describe('the log in the console', () => {
     await rows(page).getByText('a needle in the haystack').waitFor({ state: 'detached' });
   });
 
-  test('times and numbers are read whole, also in a narrow window', async (t) => {
-    const page = await openWindow(t, gateway);
-    await page.setViewportSize({ width: 1280, height: 800 });
-    await openLogs(page);
-    await page.getByRole('switch', { name: 'First words' }).click();
-    await page.getByRole('columnheader', { name: 'First words' }).waitFor();
-    const cut = await rows(page)
-      .first()
-      .evaluate((row) =>
-        [...row.children]
-          .filter((cell) => cell.matches('.tabular-nums, :has(time)'))
-          .filter((cell) => cell.scrollWidth > cell.clientWidth)
-          .map((cell) => cell.textContent),
-      );
-    assert.deepEqual(cut, []);
+  for (const width of [1280, 390])
+    test(`times and numbers are read whole, ${width} px wide`, async (t) => {
+      const page = await openWindow(t, gateway);
+      await page.setViewportSize({ width, height: 800 });
+      await page.goto('/console/logs');
+      await page.getByRole('switch', { name: 'First words' }).click();
+      await page.getByRole('columnheader', { name: 'First words' }).waitFor();
+      const cut = await rows(page)
+        .first()
+        .evaluate((row) =>
+          [...row.children]
+            .filter((cell) => cell.matches('.tabular-nums, :has(time)'))
+            .filter((cell) => cell.scrollWidth > cell.clientWidth)
+            .map((cell) => cell.textContent),
+        );
+      assert.deepEqual(cut, []);
+    });
+
+  test('on a telephone a row has two lines, and the keyboard walks and opens it', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/logs' });
+    await rows(page).nth(1).waitFor();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const heads = page.getByRole('columnheader');
+    await eventually(async () => (await heads.count()) === 7 || undefined);
+    await assertAccessible(page);
+    const [first, second] = await rows(page).evaluateAll((all) =>
+      all.slice(0, 2).map((row) => {
+        const tops = [...row.children].map((cell) => cell.getBoundingClientRect().top);
+        const { top, bottom } = row.getBoundingClientRect();
+        return { top, bottom, lines: new Set(tops.map(Math.round)).size };
+      }),
+    );
+    assert.equal(first?.lines, 2);
+    assert.equal(first.bottom, second?.top, 'rows stand below each other');
+    await rows(page).first().focus();
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/logs\/[\w-]+$/);
   });
 
   test('words are found in what was said, from the keyboard', async (t) => {

@@ -61,7 +61,7 @@ const narrow = [
 ];
 
 /**
- * The faults of size on the page that is shown: it scrolls sideways, a target is smaller than 24 px (WCAG 2.5.8;
+ * The faults of size on the page that is shown: it scrolls sideways, a box of it does on a telephone, a target is smaller than 24 px (WCAG 2.5.8;
  * links within sentences excepted), or a text is cut and the pointer does not tell the whole.
  */
 function misfits(page: Page): Promise<readonly string[]> {
@@ -75,6 +75,12 @@ function misfits(page: Page): Promise<readonly string[]> {
     const wide = all('html, main, [role=dialog]')
       .filter((one) => one.scrollWidth > one.clientWidth + 1)
       .map((one) => called(one) + ' scrolls sideways: ' + one.scrollWidth + ' px in ' + one.clientWidth);
+    // Lines of code are as long as they are; what else is wide finds its room below.
+    const boxes = (innerWidth > 640 ? [] : all('main *, [role=dialog] *')).flatMap((one) => {
+      if (one.scrollWidth <= one.clientWidth + 1 || one.closest('pre, .cm-editor, textarea, input') !== null) return [];
+      if (!['auto', 'scroll'].includes(getComputedStyle(one).overflowX)) return [];
+      return [called(one) + ' scrolls sideways in its box: ' + one.scrollWidth + ' px in ' + one.clientWidth];
+    });
     const small = all('a[href], button, input, select, textarea, summary').flatMap((one) => {
       // A label is a target of its control; a link in a sentence is as high as its line.
       const { width, height } = (one.closest('label') ?? one).getBoundingClientRect();
@@ -90,7 +96,7 @@ function misfits(page: Page): Promise<readonly string[]> {
       one.dispatchEvent(new MouseEvent('mouseover', { bubbles: true }));
       return (one.closest('[title]') ?? one.querySelector('[title]')) ? [] : [called(one) + ' is cut'];
     });
-    return [...new Set([...wide, ...small, ...cut])];
+    return [...new Set([...wide, ...boxes, ...small, ...cut])];
   })()`);
 }
 

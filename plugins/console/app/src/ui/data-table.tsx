@@ -18,6 +18,12 @@ declare module '@tanstack/react-table' {
   interface ColumnMeta<TData extends RowData, TValue> {
     /** Numbers stand at the right. */
     readonly align?: 'right';
+    /** Says how things stand with the row: a narrow table shows it beside the first column. */
+    readonly isState?: true;
+    /** Buttons, which say themselves what they do: a narrow table does not name the column before them. */
+    readonly isActions?: true;
+    /** The tooltip of the head. */
+    readonly hint?: string;
   }
 }
 
@@ -43,7 +49,10 @@ interface DataTableProps<T> {
   readonly footer?: ReactNode;
 }
 
-/** A table whose rows open with a click, Enter, and are walked with j and k. */
+/**
+ * A table whose rows open with a click, Enter, and are walked with j and k. On a telephone (`folding-table`) a row shows its
+ * first column and its state, and below them the others, each after the name of its column: the roles keep it a table there.
+ */
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, rowId, onOpen, sort, onSort, footer } = props;
   const sorting = useMemo(() => (sort === undefined ? [] : [{ ...sort }]), [sort]);
@@ -73,17 +82,17 @@ export function DataTable<T>(props: DataTableProps<T>) {
 
   return (
     <div className="min-w-0 overflow-auto">
-      <table className="w-full border-collapse text-left" aria-label={label}>
-        <thead className="bg-panel sticky top-0 z-10">
+      <table role="table" className="folding-table w-full border-collapse text-left" aria-label={label}>
+        <thead role="rowgroup" className="bg-panel sticky top-0 z-10">
           {table.getHeaderGroups().map((group) => (
-            <tr key={group.id} className="border-line border-b">
+            <tr key={group.id} role="row" className="border-line border-b">
               {group.headers.map((header) => (
                 <Head key={header.id} header={header} />
               ))}
             </tr>
           ))}
         </thead>
-        <tbody onKeyDown={walk}>
+        <tbody role="rowgroup" onKeyDown={walk}>
           {table.getRowModel().rows.map((row) => (
             <BodyRow
               key={row.id}
@@ -109,6 +118,8 @@ function Head<T>({ header }: { readonly header: Header<T, unknown> }) {
   return (
     <th
       scope="col"
+      role="columnheader"
+      title={columnDef.meta?.hint}
       aria-sort={sorted === 'asc' ? 'ascending' : sorted === 'desc' ? 'descending' : undefined}
       className={classes('text-soft px-3 py-2 text-xs font-medium whitespace-nowrap', right && 'text-right')}
     >
@@ -145,6 +156,7 @@ const BodyRow = memo(
   function BodyRow({ row, onOpen }: BodyRowProps) {
     return (
       <tr
+        role="row"
         data-row={row.id}
         tabIndex={onOpen === undefined ? undefined : 0}
         {...openEvents(row.original, onOpen)}
@@ -153,17 +165,24 @@ const BodyRow = memo(
           onOpen !== undefined && 'hover:bg-raised focus-visible:bg-raised cursor-pointer',
         )}
       >
-        {row.getVisibleCells().map((cell) => (
-          <td
-            key={cell.id}
-            className={classes(
-              'max-w-56 truncate px-3 py-1.5 sm:max-w-md',
-              cell.column.columnDef.meta?.align === 'right' && 'text-right tabular-nums',
-            )}
-          >
-            {flexRender(cell.column.columnDef.cell, cell.getContext())}
-          </td>
-        ))}
+        {row.getVisibleCells().map((cell) => {
+          const { header, meta } = cell.column.columnDef;
+          return (
+            <td
+              key={cell.id}
+              role="cell"
+              data-label={typeof header === 'string' && meta?.isActions !== true ? header : undefined}
+              className={classes(
+                'max-w-md truncate px-3 py-1.5',
+                meta?.align === 'right' && 'text-right tabular-nums',
+                meta?.isState === true && 'is-state',
+                meta?.isActions === true && 'is-actions',
+              )}
+            >
+              {flexRender(cell.column.columnDef.cell, cell.getContext())}
+            </td>
+          );
+        })}
       </tr>
     );
   },

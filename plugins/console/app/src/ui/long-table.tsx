@@ -1,4 +1,12 @@
-import { memo, useRef, type KeyboardEvent, type ReactNode } from 'react';
+import {
+  memo,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useSyncExternalStore,
+  type KeyboardEvent,
+  type ReactNode,
+} from 'react';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { classes } from '@/lib/classes';
 import { openEvents, stepOf, useOpen } from '@/ui/rows';
@@ -9,6 +17,11 @@ export interface LongColumn<T> {
   readonly header: string;
   /** In CSS; what is left over is shared out. */
   readonly width: string;
+  /**
+   * Its share of one of the two lines of a row on a telephone: the columns in their order fill the first line, then the
+   * second. Columns without one are read in what the row opens.
+   */
+  readonly narrow?: string;
   /** Numbers stand at the right. */
   readonly align?: 'right';
   readonly cell: (row: T) => ReactNode;
@@ -26,10 +39,21 @@ interface LongTableProps<T> {
   readonly footer?: ReactNode;
 }
 
-/** Pixels. */
-const rowHeight = 32;
+/** Pixels, of a row of one line and of two. */
+const rowHeights = { wide: 32, narrow: 52 };
+/** Where `max-sm` of the styles holds. */
+const telephone = matchMedia('(width < 40rem)');
+
+function listenToWidth(changed: () => void): () => void {
+  telephone.addEventListener('change', changed);
+  return () => telephone.removeEventListener('change', changed);
+}
+
 /** Widths that are no share are those of their longest text: times and numbers are read whole, or not at all. */
-const isFixed = (width: string): boolean => !width.endsWith('%');
+function sized({ width, narrow }: Pick<LongColumn<never>, 'width' | 'narrow'>, isNarrow: boolean) {
+  if (isNarrow) return { flexBasis: narrow };
+  return { flexBasis: width, ...(!width.endsWith('%') && { flexShrink: 0 }) };
+}
 /** Rows before the end at which more are asked for. */
 const nearEnd = 100;
 
@@ -42,7 +66,13 @@ const nearEnd = 100;
  * `display` is, so that these are `<div>`s with roles. Cells in a flex row take a third of the layout of those in a grid.
  */
 export function LongTable<T>(props: LongTableProps<T>) {
-  const { label, columns, rows, rowId, onOpen, onEnd, footer } = props;
+  const { label, rows, rowId, onOpen, onEnd, footer } = props;
+  const isNarrow = useSyncExternalStore(listenToWidth, () => telephone.matches);
+  const columns = useMemo(
+    () => (isNarrow ? props.columns.filter(({ narrow }) => narrow !== undefined) : props.columns),
+    [props.columns, isNarrow],
+  );
+  const rowHeight = isNarrow ? rowHeights.narrow : rowHeights.wide;
   const box = useRef<HTMLDivElement>(null);
   const virtualizer = useVirtualizer({
     count: rows.length,
@@ -54,6 +84,7 @@ export function LongTable<T>(props: LongTableProps<T>) {
       if (last !== undefined && last.index >= rows.length - nearEnd) onEnd();
     },
   });
+  useLayoutEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
   const items = virtualizer.getVirtualItems();
   // A row that comes into sight is drawn into the element of one that left it.
   const slots = useRef(0);
@@ -82,20 +113,20 @@ export function LongTable<T>(props: LongTableProps<T>) {
       role="region"
       aria-label={label}
     >
-      <div role="table" className="min-w-[66rem]" aria-label={label} aria-rowcount={rows.length + 1}>
+      <div role="table" className="sm:min-w-[66rem]" aria-label={label} aria-rowcount={rows.length + 1}>
         <div role="rowgroup" className="bg-panel sticky top-0 z-10">
-          <div role="row" className="border-line flex border-b">
-            {columns.map(({ id, header, width, align }) => (
+          <div role="row" className="border-line flex border-b max-sm:flex-wrap max-sm:py-1">
+            {columns.map((column) => (
               <div
-                key={id}
+                key={column.id}
                 role="columnheader"
-                style={{ flexBasis: width, ...(isFixed(width) && { flexShrink: 0 }) }}
+                style={sized(column, isNarrow)}
                 className={classes(
-                  'text-soft min-w-0 grow px-3 py-2 text-xs font-medium whitespace-nowrap',
-                  align === 'right' && 'text-right',
+                  'text-soft min-w-0 grow px-3 py-2 text-xs font-medium whitespace-nowrap max-sm:px-2 max-sm:py-0.5',
+                  column.align === 'right' && 'text-right',
                 )}
               >
-                {header}
+                {column.header}
               </div>
             ))}
           </div>
@@ -116,6 +147,7 @@ export function LongTable<T>(props: LongTableProps<T>) {
                 row={row}
                 index={index}
                 columns={columns as readonly LongColumn<unknown>[]}
+                isNarrow={isNarrow}
                 onOpen={openRow as ((row: unknown) => void) | undefined}
               />
             );
@@ -132,32 +164,35 @@ interface LongRowProps {
   readonly row: unknown;
   readonly index: number;
   readonly columns: readonly LongColumn<unknown>[];
+  readonly isNarrow: boolean;
   readonly onOpen: ((row: unknown) => void) | undefined;
 }
 
 /** Is drawn anew when its content or its place changes, and not with each step of scrolling. */
-const LongRow = memo(function LongRow({ id, row, index, columns, onOpen }: LongRowProps) {
+const LongRow = memo(function LongRow(props: LongRowProps) {
+  const { id, row, index, columns, isNarrow, onOpen } = props;
+  const height = isNarrow ? rowHeights.narrow : rowHeights.wide;
   return (
     <div
       role="row"
       data-row={id}
       aria-rowindex={index + 2}
-      style={{ height: rowHeight, top: index * rowHeight }}
+      style={{ height, top: index * height }}
       tabIndex={0}
       {...openEvents(row, onOpen)}
-      className="border-line/60 hover:bg-raised focus-visible:bg-raised absolute flex w-full cursor-pointer border-b [contain:size_layout]"
+      className="border-line/60 hover:bg-raised focus-visible:bg-raised absolute flex w-full cursor-pointer border-b [contain:size_layout] max-sm:flex-wrap max-sm:content-center"
     >
-      {columns.map(({ id: column, width, align, cell }) => (
+      {columns.map((column) => (
         <div
-          key={column}
+          key={column.id}
           role="cell"
-          style={{ flexBasis: width, ...(isFixed(width) && { flexShrink: 0 }) }}
+          style={sized(column, isNarrow)}
           className={classes(
-            'min-w-0 grow overflow-clip px-3 py-1.5 text-ellipsis whitespace-nowrap',
-            align === 'right' && 'text-right tabular-nums',
+            'min-w-0 grow overflow-clip px-3 py-1.5 text-ellipsis whitespace-nowrap max-sm:px-2 max-sm:py-0.5',
+            column.align === 'right' && 'text-right tabular-nums',
           )}
         >
-          {cell(row)}
+          {column.cell(row)}
         </div>
       ))}
     </div>

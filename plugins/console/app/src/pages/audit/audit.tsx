@@ -84,7 +84,11 @@ const columnsOf = (names: Names): Columns<Entry> => [
       );
     },
   },
-  { header: texts.column.result, cell: ({ row }) => <Outcome entry={row.original} /> },
+  {
+    header: texts.column.result,
+    meta: { isState: true },
+    cell: ({ row }) => <Outcome entry={row.original} />,
+  },
   { header: texts.column.address, cell: ({ row }) => row.original.client_ip },
   {
     header: texts.column.number,

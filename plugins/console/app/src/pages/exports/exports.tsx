@@ -101,7 +101,7 @@ const columns: Columns<Export> = [
   { id: 'made', header: texts.columns.made, cell: ({ row }) => <Time iso={row.original.created_at} /> },
   { id: 'what', header: texts.columns.what, cell: ({ row }) => <What one={row.original} /> },
   {
-    ...{ id: 'state', header: texts.columns.state },
+    ...{ id: 'state', header: texts.columns.state, meta: { isState: true } },
     cell: ({ row: { original } }) => (
       <span className="inline-flex items-center gap-2" title={original.error}>
         <Badge tone={tones[original.status]}>{texts.states[original.status]}</Badge>
@@ -119,7 +119,7 @@ const columns: Columns<Export> = [
   },
   { id: 'until', header: texts.columns.until, cell: ({ row }) => <Time iso={row.original.expires_at} /> },
   {
-    ...{ id: 'actions', header: texts.columns.actions, meta: { align: 'right' } },
+    ...{ id: 'actions', header: texts.columns.actions, meta: { align: 'right', isActions: true } },
     cell: ({ row: { original } }) => (
       <span className="inline-flex gap-1">
         <Actions one={original} />

@@ -23,7 +23,7 @@ function columnsOf(keys: ReadonlyMap<string, string>): Columns<Given> {
   return [
     { id: 'time', header: entry.time, cell: ({ row }) => <Time iso={row.original.created_at} /> },
     {
-      ...{ id: 'value', header: entry.value, meta: { align: 'right' } },
+      ...{ id: 'value', header: entry.value, meta: { align: 'right', isState: true } },
       cell: ({ row: { original } }) => (
         <Badge tone={original.value > 0 ? 'good' : original.value < 0 ? 'bad' : 'neutral'}>
           {original.value > 0 ? `+${original.value}` : original.value}

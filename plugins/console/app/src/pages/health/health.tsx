@@ -221,8 +221,8 @@ function Journal({ samples }: { readonly samples: Samples }) {
   const rows = [...new Set(names)].map((table) => ({ table }));
   const column = (header: string, name: string): Columns<{ readonly table: string }>[number] => ({
     id: name,
-    header: () => <span title={name}>{header}</span>,
-    meta: { align: 'right' },
+    header,
+    meta: { align: 'right', hint: name },
     cell: ({ row: { original } }) => count(sumOf(samples, name, original)),
   });
   if (rows.length === 0) return <Empty title={texts.noJournal} />;
@@ -290,6 +290,7 @@ function Plugins({ samples, breakers }: PluginsProps) {
     {
       id: 'breaker',
       header: texts.breaker,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (original.isOpen ? <Badge tone="bad">{texts.open}</Badge> : '–'),
     },
   ];
@@ -315,6 +316,7 @@ function Jobs({ jobs }: Pick<Status, 'jobs'>) {
     {
       id: 'outcome',
       header: texts.outcome,
+      meta: { isState: true },
       cell: ({ row: { original } }) =>
         original.last_run !== null && (
           <Badge tone={jobTones[original.last_run.outcome] ?? 'neutral'}>

@@ -77,6 +77,7 @@ const keys: Resource<Key, Create, Update> = {
     { header: texts.column.type, cell: ({ row }) => texts.kinds[row.original.type] },
     {
       header: texts.column.status,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <Badge tone={tones[original.status]}>{texts.status[original.status]}</Badge>
       ),

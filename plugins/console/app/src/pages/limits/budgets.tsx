@@ -148,6 +148,7 @@ const columnsOf = (groupName: (group: string) => string): Columns<Budget> => [
   },
   {
     header: words.column.state,
+    meta: { isState: true },
     cell: ({ row: { original } }) => {
       const share = shareOf(original);
       if (share >= 1) return <Badge tone="bad">{words.over}</Badge>;

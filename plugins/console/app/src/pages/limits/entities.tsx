@@ -69,6 +69,7 @@ export function GroupUsage({ policy }: { readonly policy: Policy }) {
     },
     {
       header: texts.state,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <span className="flex gap-1">
           <Badge tone={original.usage.status === 'active' ? 'good' : 'bad'}>
@@ -82,6 +83,7 @@ export function GroupUsage({ policy }: { readonly policy: Policy }) {
     {
       id: 'reset',
       header: '',
+      meta: { isActions: true },
       cell: ({ row: { original } }) =>
         may('policies.update') && (
           <Button aria-label={texts.resetOf(nameOf(original.group))} onClick={() => setAsks(original.group)}>
@@ -209,6 +211,7 @@ export function Entities({ policy }: { readonly policy: Policy }) {
     },
     {
       header: texts.state,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <Badge tone={original.status === 'active' ? 'good' : 'bad'}>{texts[original.status]}</Badge>
       ),
@@ -220,6 +223,7 @@ export function Entities({ policy }: { readonly policy: Policy }) {
     {
       id: 'reset',
       header: '',
+      meta: { isActions: true },
       cell: ({ row: { original } }) =>
         original.current_usage !== null &&
         may('policies.update') && (

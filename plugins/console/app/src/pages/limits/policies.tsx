@@ -81,6 +81,7 @@ function columnsOf<R extends Policy>(limit: (policy: R) => string): Resource<R>[
     { header: texts.column.groups, cell: ({ row }) => shownGroups(row.original.group_by) },
     {
       header: texts.column.status,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <Badge tone={original.status === 'active' ? 'good' : 'neutral'}>
           {texts.statuses[original.status]}

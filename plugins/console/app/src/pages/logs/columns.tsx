@@ -24,7 +24,7 @@ export function logColumns(
     {
       id: 'words',
       header: columns.words,
-      width: '22%',
+      ...{ width: '22%', narrow: '29%' },
       cell: (row) => {
         const { preview } = row.request;
         return preview ? <span title={preview}>{preview}</span> : soft;
@@ -35,13 +35,13 @@ export function logColumns(
     {
       id: 'time',
       header: columns.time,
-      width: '13rem',
+      ...{ width: '13rem', narrow: '49%' },
       cell: (row) => <Time iso={row.created_at} />,
     },
     {
       id: 'status',
       header: columns.status,
-      width: '4.5rem',
+      ...{ width: '4.5rem', narrow: '14%' },
       cell: (row) => (
         <Badge tone={row.metrics.is_success ? 'good' : statusTone(Math.max(row.response.status, 400))}>
           {row.response.status}
@@ -51,7 +51,7 @@ export function logColumns(
     {
       id: 'model',
       header: columns.model,
-      width: '13%',
+      ...{ width: '13%', narrow: '37%' },
       cell: (row) => {
         const { model, mcp_tool: tool, endpoint } = row.metrics;
         return (
@@ -65,13 +65,14 @@ export function logColumns(
     {
       id: 'provider',
       header: columns.provider,
-      width: '9%',
+      // The first words of a request stand where its provider does, when they are shown.
+      ...{ width: '9%', ...(!words && { narrow: '29%' }) },
       cell: (row) => row.metrics.provider || row.metrics.mcp_server || soft,
     },
     {
       id: 'tokens',
       header: columns.tokens,
-      width: '6rem',
+      ...{ width: '6rem', narrow: '20%' },
       align: 'right',
       cell: (row) => {
         const { total_tokens: all, prompt_tokens: sent, completion_tokens: got } = row.metrics;
@@ -81,14 +82,14 @@ export function logColumns(
     {
       id: 'cost',
       header: columns.cost,
-      width: '7.5rem',
+      ...{ width: '7.5rem', narrow: '27%' },
       align: 'right',
       cell: (row) => (row.metrics.pricing === 'priced' ? money(row.metrics.cost) : soft),
     },
     {
       id: 'latency',
       header: columns.latency,
-      width: '6rem',
+      ...{ width: '6rem', narrow: '24%' },
       align: 'right',
       cell: (row) => duration(row.metrics.latency_ms),
     },

@@ -222,7 +222,7 @@ const verdictColumns: Columns<Verdict> = [
     cell: ({ row }) => texts.guardrails.hooks[row.original.hook] ?? row.original.hook,
   },
   {
-    ...{ id: 'verdict', header: texts.guardrails.columns.verdict },
+    ...{ id: 'verdict', header: texts.guardrails.columns.verdict, meta: { isState: true } },
     cell: ({ row: { original } }) => (
       <Badge tone={verdictTones[original.verdict] ?? 'neutral'}>{original.verdict}</Badge>
     ),

@@ -179,6 +179,7 @@ export function Connections({ id }: { readonly id: string }) {
     },
     {
       header: texts.connections.column.status,
+      meta: { isState: true },
       cell: ({ row }) => (
         <Badge tone={row.original.connected ? 'good' : 'warn'}>
           {row.original.connected ? texts.connections.valid : texts.connections.ended}
@@ -193,6 +194,7 @@ export function Connections({ id }: { readonly id: string }) {
     {
       id: 'end',
       header: '',
+      meta: { isActions: true },
       cell: ({ row }) =>
         may('mcp_servers.update') && (
           <Button kind="danger" onClick={() => setAsked(row.original)}>

@@ -229,6 +229,7 @@ const servers: Resource<Server, Body<'mcp_servers.create'>, Body<'mcp_servers.up
     { header: texts.column.slug, cell: ({ row }) => <Code text={`/${row.original.slug}/mcp`} /> },
     {
       header: texts.column.status,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <Badge tone={original.status === 'active' ? 'good' : 'warn'}>{texts.statuses[original.status]}</Badge>
       ),

@@ -88,7 +88,7 @@ export function Members({ workspaceId }: { readonly workspaceId: string }) {
     },
     { header: texts.column.since, cell: ({ row }) => <Time iso={row.original.created_at} ago /> },
     {
-      ...{ id: 'remove', header: '' },
+      ...{ id: 'remove', header: '', meta: { isActions: true } },
       cell: ({ row: { original } }) =>
         may('workspace_users.delete') && (
           <IconButton label={texts.removeOf(nameOf(original))} onClick={() => setLeaving(original)}>

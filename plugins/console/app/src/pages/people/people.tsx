@@ -52,7 +52,11 @@ const users: Resource<User, unknown, UpdateUser> = {
       cell: ({ row }) => <span className="font-medium">{nameOf(row.original)}</span>,
     },
     { header: texts.column.email, cell: ({ row }) => row.original.email },
-    { header: texts.column.role, cell: ({ row }) => <Badge>{texts.roles[row.original.role]}</Badge> },
+    {
+      header: texts.column.role,
+      meta: { isState: true },
+      cell: ({ row }) => <Badge>{texts.roles[row.original.role]}</Badge>,
+    },
     { header: texts.column.workspaces, cell: ({ row }) => row.original.workspace_ids.length },
     { header: texts.column.since, cell: ({ row }) => <Time iso={row.original.created_at} ago /> },
   ],
@@ -122,6 +126,7 @@ const invites: Resource<Invite, Invited> = {
     { header: words.column.role, cell: ({ row }) => texts.roles[row.original.role] },
     {
       header: words.column.status,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <Badge tone={tones[original.status]}>{words.statuses[original.status]}</Badge>
       ),

@@ -98,6 +98,7 @@ export function Versions({ prompt }: { readonly prompt: Prompt }) {
     },
     {
       header: texts.column2.label,
+      meta: { isState: true },
       cell: ({ row }) => (
         <LabelChoice prompt={prompt} version={row.original} labels={labels.data?.data ?? []} />
       ),
@@ -106,6 +107,7 @@ export function Versions({ prompt }: { readonly prompt: Prompt }) {
     {
       id: 'actions',
       header: texts.column2.actions,
+      meta: { isActions: true },
       cell: ({ row: { original } }) =>
         original.status === 'active' ? null : (
           <span className="flex justify-end gap-1.5">

@@ -54,6 +54,7 @@ const integrations: Resource<Row, Create, Update> = {
     },
     {
       header: texts.column.status,
+      meta: { isState: true },
       cell: ({ row }) => (
         <Badge tone={row.original.status === 'active' ? 'good' : 'neutral'}>
           {texts.statuses[row.original.status]}

@@ -102,6 +102,7 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
     {
       id: 'actions',
       header: '',
+      meta: { isActions: true },
       cell: ({ row: { original } }) =>
         mayChange && (
           <span className="flex justify-end gap-1">

@@ -33,34 +33,40 @@ export function TraceTree({ trace, current }: TraceTreeProps) {
   const all = Math.max(trace.duration_ms, 1);
   return (
     <div className="overflow-x-auto">
-      <table className="w-full min-w-[44rem] table-fixed text-left" aria-label={texts.tree}>
-        <thead>
-          <tr className="text-soft border-line border-b text-xs">
-            <th scope="col" className="w-[34%] px-3 py-2 font-medium">
+      <table
+        role="table"
+        className="folding-table w-full table-fixed text-left sm:min-w-[44rem]"
+        aria-label={texts.tree}
+      >
+        <thead role="rowgroup">
+          <tr role="row" className="text-soft border-line border-b text-xs">
+            <th scope="col" role="columnheader" className="w-[34%] px-3 py-2 font-medium">
               {texts.columns.request}
             </th>
-            <th scope="col" className="w-16 px-2 py-2 font-medium">
+            <th scope="col" role="columnheader" className="w-16 px-2 py-2 font-medium">
               {texts.columns.status}
             </th>
-            <th scope="col" className="px-2 py-2 font-medium">
+            <th scope="col" role="columnheader" className="px-2 py-2 font-medium">
               {texts.columns.when}
             </th>
-            <th scope="col" className="w-20 px-2 py-2 text-right font-medium">
+            <th scope="col" role="columnheader" className="w-20 px-2 py-2 text-right font-medium">
               {texts.columns.time}
             </th>
-            <th scope="col" className="w-28 px-3 py-2 text-right font-medium">
+            <th scope="col" role="columnheader" className="w-28 px-3 py-2 text-right font-medium">
               {texts.columns.cost}
             </th>
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {linesOf(trace.spans).map(({ span, depth }) => (
             <tr
               key={span.id}
+              role="row"
               className={classes('border-line/60 border-b', span.id === current && 'bg-accent-wash')}
               aria-current={span.id === current ? 'true' : undefined}
             >
               <td
+                role="cell"
                 className="truncate px-3 py-1.5"
                 style={{ paddingLeft: `${0.75 + Math.min(depth, deepest) * 1.25}rem` }}
               >
@@ -73,11 +79,11 @@ export function TraceTree({ trace, current }: TraceTreeProps) {
                 </Link>{' '}
                 <span className="text-soft">{span.model}</span>
               </td>
-              <td className="px-2">
+              <td role="cell" className="is-state px-2">
                 <Badge tone={span.is_success ? 'good' : 'bad'}>{span.status}</Badge>
               </td>
-              <td className="px-2">
-                <div className="bg-raised relative h-3 rounded">
+              <td role="cell" className="px-2 max-sm:w-full">
+                <div className="bg-raised relative h-3 grow rounded">
                   <div
                     className={classes(
                       'absolute h-3 min-w-0.5 rounded',
@@ -91,8 +97,12 @@ export function TraceTree({ trace, current }: TraceTreeProps) {
                   />
                 </div>
               </td>
-              <td className="px-2 text-right tabular-nums">{duration(span.duration_ms)}</td>
-              <td className="px-3 text-right tabular-nums">{money(span.cost)}</td>
+              <td role="cell" data-label={texts.columns.time} className="px-2 text-right tabular-nums">
+                {duration(span.duration_ms)}
+              </td>
+              <td role="cell" data-label={texts.columns.cost} className="px-3 text-right tabular-nums">
+                {money(span.cost)}
+              </td>
             </tr>
           ))}
         </tbody>

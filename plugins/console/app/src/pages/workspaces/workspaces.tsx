@@ -63,6 +63,7 @@ const workspaces: Resource<Workspace, Create, Update> = {
     { header: texts.column.slug, cell: ({ row }) => <Code text={row.original.slug} /> },
     {
       header: texts.column.status,
+      meta: { isState: true },
       cell: ({ row: { original } }) => (
         <Badge tone={original.status === 'active' ? 'good' : 'neutral'}>
           {texts.statuses[original.status]}

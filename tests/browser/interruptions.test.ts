@@ -206,4 +206,54 @@ describe('a console that is interrupted', () => {
       assert.deepEqual(asked, []);
     }
   });
+
+  test('an address of what is not there says so with its id, leads to the others, and to what happened to it', async (t) => {
+    const page = await openWindow(t, gateway, { expected: /40[04]|502/ });
+    const gone = await gateway.api('POST', '/integrations', {
+      ...{ name: 'Short-lived', slug: 'short-lived', ai_provider_id: 'openai', key: 'sk-gone' },
+    });
+    await gateway.api('DELETE', '/integrations/short-lived');
+    const never = crypto.randomUUID();
+    const state = page.getByRole('alert');
+    const trail = state.getByRole('link', { name: 'See what happened to it' });
+    const again = page.getByRole('button', { name: 'Try again' });
+    for (const [place, noun, list, id = 'NOPE'] of [
+      ['/logs/NOPE', 'request', '/logs'],
+      [`/logs/${never}`, 'request', '/logs', never],
+      ['/traces/NOPE', 'trace', '/traces'],
+      ['/configs/NOPE', 'config', '/configs'],
+      ['/prompts/NOPE', 'prompt', '/prompts'],
+      ['/workspaces?search=lab&open=NOPE', 'workspace', '/workspaces?search=lab'],
+      ['/mcp?view=integrations&open=NOPE', 'MCP integration', '/mcp?view=integrations'],
+      ['/audit?open=NOPE', 'entry', '/audit'],
+    ] as const) {
+      await page.goto(`/console${place}`);
+      await state.getByText(`There is no such ${noun}`, { exact: true }).waitFor();
+      await state.getByText(id, { exact: true }).waitFor();
+      assert.equal(await again.count(), 0, place);
+      assert.equal(await trail.count(), /logs|traces|audit/.test(place) ? 0 : 1, place);
+      await assertAccessible(page);
+      await state.getByRole('link', { name: 'Back to the list' }).click();
+      await page.waitForURL((url) => url.pathname + url.search === `/console${list}`);
+      await state.waitFor({ state: 'detached' });
+    }
+
+    await page.goto(`/console/integrations?open=${gone.id}`);
+    await trail.click();
+    await page.waitForURL(`**/console/audit?id=${gone.id}`);
+    await page.getByRole('row', { name: /delete integrations Short-lived/ }).waitFor();
+
+    // Another failure may pass.
+    await page.route('**/v1/configs/NOPE', (route) => route.fulfill({ status: 502, json: {} }));
+    await page.goto('/console/configs/NOPE');
+    await again.waitFor();
+    await page.unroute('**/v1/configs/NOPE');
+    await again.click();
+    await state.getByText('There is no such config').waitFor();
+
+    const { key } = await makeKey('reads', ['configs.list', 'configs.read', 'workspaces.list']);
+    const other = await openWindow(t, gateway, { key, place: '/console/configs/NOPE', expected: /404/ });
+    await other.getByText('There is no such config').waitFor();
+    assert.equal(await other.getByText('See what happened to it').count(), 0);
+  });
 });

@@ -39,6 +39,13 @@ export function isPassing(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.status >= 500);
 }
 
+/** Whether there is no record of the id that was asked for: none that the caller may see, or it is no id at all. */
+export function isMissing(error: unknown): boolean {
+  if (!(error instanceof ApiError)) return false;
+  if (error.status === 404) return error.code !== 'route_not_found';
+  return error.status === 400 && error.mistakes.some(({ path }) => path === '/id');
+}
+
 const base = facts.basePath === '/' ? '' : facts.basePath;
 
 /** Address of the API for programs: `http://…/v1`. */

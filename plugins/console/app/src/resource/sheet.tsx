@@ -2,7 +2,7 @@ import { useState, type ReactNode } from 'react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Pencil, Trash2 } from 'lucide-react';
 import { useSession } from '@/api/session';
-import { useAddressTexts } from '@/lib/address';
+import { useAddress, useAddressTexts, without } from '@/lib/address';
 import type { Resource, Tools, Values, VersionHeaders, Versioned } from '@/resource/declaration';
 import { RecordForm } from '@/resource/form';
 import { ShownRecord } from '@/resource/shown';
@@ -27,6 +27,8 @@ interface SheetProps<R extends object, C, U> {
   readonly resource: Resource<R, C, U>;
 }
 
+const closed = { open: undefined, edit: undefined, tab: undefined };
+
 /** Details of the record that `?open` names; with `&edit=1`, its form. */
 export function RecordSheet<R extends object, C, U>({ resource }: SheetProps<R, C, U>) {
   const [{ open = '', edit, tab, workspace = '' }, change] = useAddressTexts();
@@ -37,9 +39,10 @@ export function RecordSheet<R extends object, C, U>({ resource }: SheetProps<R, 
     queryKey: [resource.name, 'one', open, workspace],
     queryFn: () => resource.get(open, workspace),
   });
+  const { search } = useAddress();
   const close = (): void => {
     setDirty(false);
-    change({ open: undefined, edit: undefined, tab: undefined });
+    change(closed);
   };
   const leave = (isOpen: boolean): void => {
     if (isOpen) return;
@@ -53,7 +56,13 @@ export function RecordSheet<R extends object, C, U>({ resource }: SheetProps<R, 
   const title = record === undefined ? resource.noun : resource.label(record);
   return (
     <Dialog open onOpenChange={leave} place="side" title={edit === undefined ? title : texts.edit(title)}>
-      <Loaded query={query}>
+      <Loaded
+        query={query}
+        wanted={{
+          ...{ noun: resource.noun, id: open, audited: resource.audit !== undefined },
+          list: { to: '.', search: without({ ...search, ...closed }) },
+        }}
+      >
         {(stored) =>
           edit === undefined || resource.update === undefined ? (
             <Details

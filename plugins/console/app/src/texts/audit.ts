@@ -34,6 +34,8 @@ export const audit = {
   refused: 'refused',
   details: {
     title: 'Audit entry',
+    noun: 'entry',
+    missing: 'Its address is mistyped, or it stands on another page of the list.',
     who: 'Who',
     what: 'What',
     when: 'When',

@@ -62,6 +62,11 @@ export const common = {
     notFound: 'There is no such page',
     notFoundHelp: 'The address may be mistyped, or what was there is gone. The menu leads to all pages.',
     home: 'Go home',
+    /** Of a record or a request. */
+    missing: (noun: string) => `There is no such ${noun}`,
+    missingWhy: 'It was deleted, or your key may not see it, or its address is mistyped.',
+    missingBack: 'Back to the list',
+    missingAudit: 'See what happened to it',
   },
   action: {
     create: 'Create',

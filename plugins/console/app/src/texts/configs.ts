@@ -41,6 +41,8 @@ export const configs = {
     free: 'free',
   },
   one: {
+    title: 'Config',
+    noun: 'config',
     name: 'Name',
     workspace: 'Workspace',
     text: 'Config as JSON',

@@ -1,6 +1,9 @@
 /** Texts of one entry of the log. */
 export const log = {
   title: 'Request',
+  noun: 'request',
+  missing:
+    'Its time in the log has ended, or it is written in a moment, or your key may not see it, or its address is mistyped.',
   back: 'All logs',
   playground: 'Open in the playground',
   curl: 'Copy as curl',

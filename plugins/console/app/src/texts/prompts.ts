@@ -5,6 +5,8 @@ export const prompts = {
     'Templates that applications name instead of carrying them. A change is served at once, without a release of theirs.',
   views: { prompts: 'Prompts', partials: 'Partials', collections: 'Collections', labels: 'Labels' },
   new: 'New prompt',
+  one: 'Prompt',
+  noun: 'prompt',
   search: 'Search prompts',
   empty:
     'Write the first one: an application then names it by its slug and sends the values of its variables.',

@@ -5,6 +5,9 @@ export const traces = {
   list: 'Traces',
   tree: 'Requests of the trace',
   one: 'Trace',
+  noun: 'trace',
+  missing:
+    'Its time in the log has ended, or it is written in a moment, or your key may not see it, or its address is mistyped.',
   back: 'All traces',
   columns: {
     id: 'Trace',

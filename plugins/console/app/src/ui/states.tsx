@@ -1,8 +1,12 @@
 import { Component, useEffect, useRef, type ReactNode } from 'react';
-import { CircleAlert, Inbox, Lock } from 'lucide-react';
-import { ApiError, isPassing } from '@/api/client';
+import { Link } from '@tanstack/react-router';
+import { CircleAlert, Inbox, Lock, SearchX } from 'lucide-react';
+import { ApiError, isMissing, isPassing } from '@/api/client';
+import { useSession } from '@/api/session';
+import type { Search } from '@/lib/address';
 import { common } from '@/texts/common';
 import { Button } from '@/ui/button';
+import { Code } from '@/ui/small';
 
 /** Something is on its way. */
 export function Loading({ lines = 3 }: { readonly lines?: number }) {
@@ -50,6 +54,44 @@ export function Failed({ error, onRetry }: FailedProps) {
       {forbidden && <p className="text-soft">{common.state.forbiddenHelp}</p>}
       {tries && <p className="text-soft">{common.state.again}</p>}
       {onRetry !== undefined && !forbidden && <Button onClick={onRetry}>{common.state.retry}</Button>}
+    </div>
+  );
+}
+
+export interface Wanted {
+  /** `config`, in messages. */
+  readonly noun: string;
+  readonly id: string;
+  /** Where the others are listed. */
+  readonly list: { readonly to: string; readonly search?: Search };
+  /** The audit trail says what became of it. */
+  readonly audited?: boolean;
+  /** Why it may not be there; default: it is deleted, not visible or mistyped. */
+  readonly why?: string;
+}
+
+const leads =
+  'border-line bg-panel hover:bg-raised inline-flex h-8 items-center rounded-md border px-3 font-medium';
+
+/** Says that there is no record of the id in the address: no other try helps, and others are listed. */
+export function Missing({ noun, id, list, audited = false, why = common.state.missingWhy }: Wanted) {
+  const { may } = useSession();
+  return (
+    <div role="alert" className="grid justify-items-center gap-2 p-8 text-center">
+      <SearchX className="text-soft size-6" />
+      <p className="font-semibold">{common.state.missing(noun)}</p>
+      <Code text={id} />
+      <p className="text-soft max-w-prose">{why}</p>
+      <div className="flex flex-wrap justify-center gap-2">
+        <Link to={list.to} search={list.search ?? {}} className={leads}>
+          {common.state.missingBack}
+        </Link>
+        {audited && may('audit_logs.list') && (
+          <Link to="/audit" search={{ id }} className={leads}>
+            {common.state.missingAudit}
+          </Link>
+        )}
+      </div>
     </div>
   );
 }
@@ -109,11 +151,13 @@ export interface LoadedQuery<T> {
 interface LoadedProps<T> {
   readonly query: LoadedQuery<T>;
   readonly lines?: number;
+  /** What the query reads by the id in the address. */
+  readonly wanted?: Wanted;
   readonly children: (data: T) => ReactNode;
 }
 
 /** The data of a query, or its state. Old data stays while it is read again, and is said to be old when that fails. */
-export function Loaded<T>({ query, lines, children }: LoadedProps<T>) {
+export function Loaded<T>({ query, lines, wanted, children }: LoadedProps<T>) {
   const { data, error, isPending, errorUpdateCount } = query;
   const retry = (): void => void query.refetch();
   // A failure stays in sight while what failed is tried again.
@@ -128,6 +172,7 @@ export function Loaded<T>({ query, lines, children }: LoadedProps<T>) {
     );
   }
   const failed = error ?? (isPending && errorUpdateCount > 0 ? failure.current : undefined);
+  if (wanted !== undefined && isMissing(failed)) return <Missing {...wanted} />;
   if (failed) return <Failed error={failed} onRetry={retry} />;
   return <Loading lines={lines ?? 3} />;
 }

@@ -2,22 +2,23 @@ import { useEffect, useMemo, useState } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
-import { pageOf, useAddressTexts } from '@/lib/address';
+import { pageOf, useAddress, useAddressTexts, without } from '@/lib/address';
 import { count, zoneName } from '@/lib/format';
 import { useUserNames } from '@/lib/names';
 import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
-import { EntrySheet, Outcome } from '@/pages/audit/entry';
+import { closed, EntrySheet, Outcome } from '@/pages/audit/entry';
 import { type Entry, type Names, useNames } from '@/pages/audit/names';
 import { audit as texts } from '@/texts/audit';
 import { Button } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
+import { Dialog } from '@/ui/dialog';
 import { Field, Input, Select } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
 import { Pager } from '@/ui/pager';
 import { Time } from '@/ui/small';
-import { Empty, Loaded } from '@/ui/states';
+import { Empty, Loaded, Missing } from '@/ui/states';
 
 type Query = NonNullable<operations['audit_logs.list']['parameters']['query']>;
 
@@ -117,6 +118,7 @@ function queryOf(address: Readonly<Record<string, string | undefined>>, page: nu
 /** The list of changes with their authors. The filters stand in the address, so that each view is a link. */
 export default function Audit() {
   const [address, change] = useAddressTexts();
+  const { search } = useAddress();
   const page = pageOf(address['page']);
   const asked = queryOf(address, page);
   const query = useQuery({
@@ -137,6 +139,9 @@ export default function Audit() {
     enabled: open !== undefined && at !== undefined && query.isSuccess && listed === undefined,
   });
   const opened = listed ?? (open === undefined ? undefined : (far.data ?? undefined));
+  // Without its moment it is looked for in the list alone.
+  const isGone =
+    open !== undefined && opened === undefined && query.isSuccess && (at === undefined || far.isSuccess);
   const actors = useActors(query.data?.records);
   const records = query.data?.records ?? noEntries;
   const shown = useMemo(
@@ -184,6 +189,14 @@ export default function Audit() {
           }
         </Loaded>
       </Card>
+      {isGone && (
+        <Dialog open place="side" title={texts.details.title} onOpenChange={() => change(closed)}>
+          <Missing
+            {...{ noun: texts.details.noun, id: open, why: texts.details.missing }}
+            list={{ to: '.', search: without({ ...search, ...closed }) }}
+          />
+        </Dialog>
+      )}
       {opened !== undefined && (
         <EntrySheet key={opened.id} entry={opened} names={names} noFilters={noFilters} />
       )}

@@ -20,7 +20,8 @@ export function Outcome({ entry }: { readonly entry: Entry }) {
   );
 }
 
-const closed = { open: undefined, at: undefined };
+/** Closes the entry that the address opens. */
+export const closed = { open: undefined, at: undefined };
 
 /** Where the record of an entry is shown; what is gone has no place. */
 function placeOf({ action, resource_type: kind, resource_id: id, workspace_id: workspace }: Entry) {

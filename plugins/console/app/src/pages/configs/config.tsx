@@ -59,11 +59,13 @@ export default function ConfigPage() {
     refetchOnWindowFocus: false,
     gcTime: 0,
   });
-  return (
-    <Loaded query={query} lines={12}>
+  const { noun, title } = texts.one;
+  const shown = (
+    <Loaded query={query} lines={12} wanted={{ noun, id, list: { to: '/configs' }, audited: true }}>
       {(loaded) => <Editing key={id} id={id} loaded={loaded} />}
     </Loaded>
   );
+  return query.data === undefined ? <Page title={title}>{shown}</Page> : shown;
 }
 
 function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedConfig }) {

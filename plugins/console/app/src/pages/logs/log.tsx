@@ -37,7 +37,11 @@ export default function Log() {
         <ArrowLeft className="size-4" aria-hidden />
         {texts.back}
       </Link>
-      <Loaded query={query} lines={8}>
+      <Loaded
+        query={query}
+        lines={8}
+        wanted={{ noun: texts.noun, id, list: { to: '/logs' }, why: texts.missing }}
+      >
         {(entry) => (
           <>
             <WhereTimeWent entry={entry} />

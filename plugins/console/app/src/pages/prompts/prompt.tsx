@@ -61,13 +61,18 @@ export default function PromptPage() {
     queryFn: () => versioned(api.GET('/prompts/{promptId}', { params: { path: { promptId: reference } } })),
   });
   if (id === 'new') return <NewPrompt />;
-  return (
-    <Loaded query={query} lines={10}>
+  const shown = (
+    <Loaded
+      query={query}
+      lines={10}
+      wanted={{ noun: texts.noun, id: reference, list: { to: '/prompts' }, audited: version === undefined }}
+    >
       {({ record, version: etag }) => (
         <OnePrompt key={record.prompt_version_id} prompt={record} etag={etag} />
       )}
     </Loaded>
   );
+  return query.data === undefined ? <Page title={texts.one}>{shown}</Page> : shown;
 }
 
 function NewPrompt() {

@@ -33,7 +33,7 @@ export default function Trace() {
         <ArrowLeft className="size-4" aria-hidden />
         {texts.back}
       </Link>
-      <Loaded query={query}>
+      <Loaded query={query} wanted={{ noun: texts.noun, id, list: { to: '/traces' }, why: texts.missing }}>
         {(trace) => (
           <Card>
             <dl className="border-line flex flex-wrap gap-x-8 gap-y-2 border-b p-4">

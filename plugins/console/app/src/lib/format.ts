@@ -1,3 +1,4 @@
+import { clockText, ianaName, offsetName, type Zone } from '@/lib/zones';
 import { common } from '@/texts/common';
 
 /** Numbers and times as the user reads them, in the language of the texts. Units are the symbols of all languages. */
@@ -80,36 +81,13 @@ export function relative(iso: string, now = Date.now()): string {
   return ago.format(Math.round(seconds / 86_400), 'day');
 }
 
-/** The chosen zone by its name: `UTC`, or the distance from it now: `UTC+2`. */
-export function zoneName(zone: 'local' | 'utc'): string {
-  if (zone === 'utc') return 'UTC';
-  const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' }).formatToParts();
-  const name = parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
-  return name.replace('GMT', 'UTC').replace(/[+-]0$/, '');
+/** A zone by its name: `UTC`, `Europe/Berlin`, or the distance of the local one now: `UTC+2`. */
+export function zoneName(zone: Zone): string {
+  return zone === 'local' ? offsetName(zone) : ianaName(zone).replaceAll('_', ' ');
 }
 
 /** A moment in the chosen zone, to the second (`ms`: to the millisecond). */
-export function moment(iso: string, zone: 'local' | 'utc', ms = false): string {
-  const date = new Date(iso);
-  if (Number.isNaN(date.getTime())) return iso;
-  // Swedish writes dates as ISO 8601 does: every language can read them, and they sort.
-  return momentsOf(zone, ms).format(date).replace(',', '.');
-}
-
-/** A format costs a hundred times what it writes: a long list makes each once. */
-const moments = new Map<string, Intl.DateTimeFormat>();
-
-function momentsOf(zone: 'local' | 'utc', ms: boolean): Intl.DateTimeFormat {
-  const name = `${zone} ${String(ms)}`;
-  let format = moments.get(name);
-  if (format === undefined) {
-    format = new Intl.DateTimeFormat('sv', {
-      ...{ year: 'numeric', month: '2-digit', day: '2-digit' },
-      ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
-      ...(ms && { fractionalSecondDigits: 3 }),
-      ...(zone === 'utc' && { timeZone: 'UTC' }),
-    });
-    moments.set(name, format);
-  }
-  return format;
+export function moment(iso: string, zone: Zone, ms = false): string {
+  const at = Date.parse(iso);
+  return Number.isNaN(at) ? iso : clockText(at, zone, ms);
 }

@@ -7,9 +7,9 @@ import {
   useState,
   type ReactNode,
 } from 'react';
+import { isZone, type Zone } from '@/lib/zones';
 
 type Look = 'light' | 'dark' | 'system';
-type Zone = 'local' | 'utc';
 
 /** What a user has chosen for this browser. */
 interface Preferences {
@@ -45,7 +45,10 @@ const systemDark = matchMedia('(prefers-color-scheme: dark)');
 
 export function PreferencesProvider({ children }: { readonly children: ReactNode }) {
   const [look, setLook] = useState<Look>(() => (stored('look') as Look | null) ?? 'system');
-  const [zone, setZone] = useState<Zone>(() => (stored('zone') === 'utc' ? 'utc' : 'local'));
+  const [zone, setZone] = useState<Zone>(() => {
+    const kept = stored('zone') ?? '';
+    return isZone(kept) ? kept : 'local';
+  });
   const [words, setWords] = useState(() => stored('words') === 'on');
   const [system, setSystem] = useState(systemDark.matches);
   useEffect(() => {

@@ -1,4 +1,5 @@
 import { textOf, type Search } from '@/lib/address';
+import { midnight, type Zone } from '@/lib/zones';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -45,7 +46,7 @@ export function searchOf({ name, from, to }: Range): Search {
   return name === 'custom' ? { range: undefined, from, to } : { range: name, from: undefined, to: undefined };
 }
 
-export function spanOf(range: Range, zone: 'local' | 'utc', now = Date.now()): Span {
+export function spanOf(range: Range, zone: Zone, now = Date.now()): Span {
   const { name } = range;
   if (name === 'custom') {
     const to = range.to === undefined ? now : Date.parse(range.to);
@@ -74,25 +75,4 @@ export function timesOf({ from, to, isOpen }: Span): {
     time_of_generation_min: min,
     ...(!isOpen && { time_of_generation_max: new Date(to).toISOString() }),
   };
-}
-
-function midnight(at: number, zone: 'local' | 'utc'): number {
-  const date = new Date(at);
-  if (zone === 'utc') return date.setUTCHours(0, 0, 0, 0);
-  return date.setHours(0, 0, 0, 0);
-}
-
-/** Time zone of graphs, by its IANA name. */
-export function zoneName(zone: 'local' | 'utc'): string {
-  return zone === 'utc' ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone;
-}
-
-/** A moment as an `<input type="datetime-local">` has it in the zone, and back. */
-export function toInput(at: number, zone: 'local' | 'utc'): string {
-  const shift = zone === 'utc' ? 0 : new Date(at).getTimezoneOffset() * 60_000;
-  return new Date(at - shift).toISOString().slice(0, 16);
-}
-
-export function fromInput(text: string, zone: 'local' | 'utc'): number {
-  return Date.parse(zone === 'utc' ? `${text}Z` : text);
 }

@@ -2,6 +2,7 @@ import { useId, useState, type ReactNode } from 'react';
 import { classes } from '@/lib/classes';
 import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
+import { fromInput, toInput } from '@/lib/zones';
 import type { FieldOf, FormField, Option, Situation } from '@/resource/declaration';
 import { type RateLimit, RatesEditor, UsageEditor, type UsageLimit } from '@/resource/limits';
 import { Reference } from '@/resource/reference';
@@ -259,15 +260,11 @@ interface TimeProps extends Omit<GroupProps, 'children'> {
 
 function TimeControl({ value, onChange, disabled, ...frame }: TimeProps) {
   const { zone } = usePreferences();
-  const date = new Date(value);
-  const shift = zone === 'utc' ? 0 : date.getTimezoneOffset() * 60_000;
-  const shown = Number.isNaN(date.getTime())
-    ? ''
-    : new Date(date.getTime() - shift).toISOString().slice(0, 16);
+  const date = Date.parse(value);
+  const shown = Number.isNaN(date) ? '' : toInput(date, zone);
   const read = (text: string): string => {
-    if (text === '') return '';
-    const at = new Date(zone === 'utc' ? `${text}Z` : text);
-    return Number.isNaN(at.getTime()) ? '' : at.toISOString();
+    const at = fromInput(text, zone);
+    return Number.isNaN(at) ? '' : new Date(at).toISOString();
   };
   return (
     <Field {...frame} help={[frame.help, texts.zone(zoneName(zone))].filter(Boolean).join(' ')}>

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useState } from 'react';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { DropdownMenu } from 'radix-ui';
 import { Check, CircleUser, LogOut, Menu, Search, X } from 'lucide-react';
@@ -7,11 +7,14 @@ import { classes } from '@/lib/classes';
 import { tellClippedTexts } from '@/lib/clipped';
 import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
+import { offsetName } from '@/lib/zones';
 import { Palette } from '@/shell/palette';
 import { useVisiblePlaces } from '@/shell/places';
 import { common } from '@/texts/common';
 import { Button, IconButton } from '@/ui/button';
 import { Boundary } from '@/ui/states';
+
+const ZonePicker = lazy(() => import('@/shell/zone-picker'));
 
 /** As the keyboard at hand has it. */
 const paletteKeys = /mac|iphone|ipad/i.test(navigator.userAgent) ? '⌘K' : 'Ctrl K';
@@ -21,6 +24,8 @@ export function Layout() {
   const place = useRouterState({ select: (state) => state.location.pathname });
   const [palette, setPalette] = useState(false);
   const [menu, setMenu] = useState(false);
+  const [choosing, setChoosing] = useState(false);
+  const choose = (): void => setChoosing(true);
   useEffect(() => setMenu(false), [place]);
   useEffect(tellClippedTexts, []);
   useEffect(() => {
@@ -75,8 +80,8 @@ export function Layout() {
             <kbd className="text-xs max-sm:hidden">{paletteKeys}</kbd>
           </Button>
           <div className="grow" />
-          <ZoneButton />
-          <AccountMenu />
+          <ZoneButton onChoose={choose} />
+          <AccountMenu onZone={choose} />
         </header>
         <main id="content" tabIndex={-1} className="min-h-0 grow overflow-auto outline-none">
           <Boundary place={place}>
@@ -84,7 +89,14 @@ export function Layout() {
           </Boundary>
         </main>
       </div>
-      <Palette open={palette} onOpenChange={setPalette} />
+      <Palette open={palette} onOpenChange={setPalette} onZone={choose} />
+      {choosing && (
+        <Boundary place={place}>
+          <Suspense>
+            <ZonePicker onClose={() => setChoosing(false)} />
+          </Suspense>
+        </Boundary>
+      )}
     </div>
   );
 }
@@ -127,25 +139,26 @@ function Navigation() {
   );
 }
 
-/** Says in which zone all times are shown, and shows them in the other one. */
-function ZoneButton() {
-  const { zone, setZone } = usePreferences();
-  const other = zone === 'utc' ? 'local' : 'utc';
+/** Says in which zone all times are shown, and leads to the choice of another one. */
+function ZoneButton({ onChoose }: { readonly onChoose: () => void }) {
+  const { zone } = usePreferences();
   return (
     <Button
       kind="quiet"
       className="text-soft px-2 text-xs tabular-nums"
-      title={common.zone.change(common.zone[other])}
-      onClick={() => setZone(other)}
+      title={common.zone.choose}
+      onClick={onChoose}
     >
       <span className="sr-only">{common.zone.shown(zoneName(zone))}</span>
-      <span aria-hidden>{zoneName(zone)}</span>
-      {zone === 'local' && <span className="max-sm:sr-only">({common.zone.here})</span>}
+      <span aria-hidden>{offsetName(zone)}</span>
+      {zone !== 'utc' && (
+        <span className="max-sm:sr-only">({zone === 'local' ? common.zone.here : zoneName(zone)})</span>
+      )}
     </Button>
   );
 }
 
-function AccountMenu() {
+function AccountMenu({ onZone }: { readonly onZone: () => void }) {
   const { caller, signOut } = useSession();
   const { look, setLook, zone, setZone } = usePreferences();
   const item =
@@ -179,14 +192,18 @@ function AccountMenu() {
             ))}
           </DropdownMenu.RadioGroup>
           <DropdownMenu.Separator className="bg-line my-1 h-px" />
-          <DropdownMenu.RadioGroup value={zone} onValueChange={(value) => setZone(value as typeof zone)}>
-            {(['local', 'utc'] as const).map((one) => (
+          <DropdownMenu.RadioGroup value={zone} onValueChange={setZone}>
+            {[...new Set(['local', 'utc', zone])].map((one) => (
               <DropdownMenu.RadioItem key={one} value={one} className={item}>
                 <span className="w-4">{mark}</span>
-                {common.zone[one]}
+                {one === 'local' ? common.zone.local : zoneName(one)}
               </DropdownMenu.RadioItem>
             ))}
           </DropdownMenu.RadioGroup>
+          <DropdownMenu.Item className={item} onSelect={onZone}>
+            <span className="w-4" />
+            {common.zone.choose}
+          </DropdownMenu.Item>
           <DropdownMenu.Separator className="bg-line my-1 h-px" />
           <DropdownMenu.Item className={item} onSelect={() => void signOut()}>
             <LogOut className="size-4" />

@@ -5,17 +5,20 @@ import { Dialog } from 'radix-ui';
 import { useSession } from '@/api/session';
 import { useFocusReturn } from '@/lib/focus';
 import { usePreferences } from '@/lib/preferences';
-import { foundBy, PaletteFound } from '@/shell/palette-found';
+import { foundBy } from '@/lib/found';
+import { PaletteFound } from '@/shell/palette-found';
 import { useVisiblePlaces } from '@/shell/places';
 import { common } from '@/texts/common';
 
 interface PaletteProps {
   readonly open: boolean;
   readonly onOpenChange: (open: boolean) => void;
+  /** Leads to the choice of the time zone. */
+  readonly onZone: () => void;
 }
 
 /** Goes to any place or record, and does what has no place, by typing. */
-export function Palette({ open, onOpenChange }: PaletteProps) {
+export function Palette({ open, onOpenChange, onZone }: PaletteProps) {
   const navigate = useNavigate();
   const focus = useFocusReturn();
   const visible = useVisiblePlaces();
@@ -32,6 +35,7 @@ export function Palette({ open, onOpenChange }: PaletteProps) {
       text: common.zone.shown(zone === 'utc' ? common.zone.local : common.zone.utc),
       ...{ words: common.words.zone, act: () => setZone(zone === 'utc' ? 'local' : 'utc') },
     },
+    { text: common.zone.choose, words: common.words.zone, act: onZone },
     { text: common.signOut, act: () => signOut() },
   ]);
   const item =

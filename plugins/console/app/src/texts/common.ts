@@ -45,7 +45,7 @@ export const common = {
     /** Beside the name of a zone: it is the one of this place. */
     here: 'local',
     shown: (zone: string) => `Time zone: ${zone}`,
-    change: (other: string) => `Show all times as ${other}`,
+    choose: 'Choose the time zone',
   },
   state: {
     loading: 'Loading',

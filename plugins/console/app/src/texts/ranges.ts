@@ -13,7 +13,7 @@ export const ranges = {
   },
   from: (zone: string) => `From (${zone})`,
   to: (zone: string) => `To (${zone})`,
-  zone: { local: 'local time', utc: 'UTC' },
+  local: 'local time',
 } as const;
 
 export const filterTextsOf = {

@@ -3,6 +3,7 @@ import { useNavigate } from '@tanstack/react-router';
 import UPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { usePreferences } from '@/lib/preferences';
+import type { Zone } from '@/lib/zones';
 import { home } from '@/texts/home';
 import type { ChartProps, Series } from '@/ui/chart';
 
@@ -60,7 +61,7 @@ const legendPx = 26;
 function options(
   host: HTMLElement,
   series: readonly Series[],
-  zone: 'local' | 'utc',
+  zone: Zone,
   format: (value: number) => string,
 ): UPlot.Options {
   const style = getComputedStyle(document.documentElement);
@@ -75,8 +76,10 @@ function options(
   return {
     width: host.clientWidth,
     height: host.clientHeight - legendPx,
-    tzDate: (seconds) =>
-      zone === 'utc' ? UPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000),
+    tzDate: (seconds) => {
+      const date = new Date(seconds * 1000);
+      return zone === 'local' ? date : UPlot.tzDate(date, zone === 'utc' ? 'Etc/UTC' : zone);
+    },
     cursor: { y: false, points: { size: 6 } },
     legend: { live: true },
     scales: {

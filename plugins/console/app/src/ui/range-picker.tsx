@@ -1,14 +1,8 @@
 import { useAddress } from '@/lib/address';
+import { zoneName } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
-import {
-  fromInput,
-  type Range,
-  type RangeName,
-  rangeNames,
-  searchOf,
-  spanOf,
-  toInput,
-} from '@/lib/time-range';
+import { type Range, type RangeName, rangeNames, searchOf, spanOf } from '@/lib/time-range';
+import { fromInput, toInput } from '@/lib/zones';
 import { ranges } from '@/texts/ranges';
 import { Input, Select } from '@/ui/fields';
 
@@ -23,6 +17,7 @@ export function RangePicker({ range, names = rangeNames }: RangePickerProps) {
   const { change } = useAddress();
   const { zone } = usePreferences();
   const span = spanOf(range, zone);
+  const named = zone === 'local' ? ranges.local : zoneName(zone);
   const set = (next: Range): void => change(searchOf(next));
   const custom = (from: number, to: number): void => {
     if (Number.isNaN(from) || Number.isNaN(to)) return;
@@ -50,7 +45,7 @@ export function RangePicker({ range, names = rangeNames }: RangePickerProps) {
           <Input
             type="datetime-local"
             className="w-auto"
-            aria-label={ranges.from(ranges.zone[zone])}
+            aria-label={ranges.from(named)}
             value={toInput(span.from, zone)}
             onChange={(event) => custom(fromInput(event.target.value, zone), span.to)}
           />
@@ -58,7 +53,7 @@ export function RangePicker({ range, names = rangeNames }: RangePickerProps) {
           <Input
             type="datetime-local"
             className="w-auto"
-            aria-label={ranges.to(ranges.zone[zone])}
+            aria-label={ranges.to(named)}
             value={toInput(span.to, zone)}
             onChange={(event) => custom(span.from, fromInput(event.target.value, zone))}
           />

@@ -6,7 +6,7 @@ import { pageOf, useAddress, useAddressTexts, without } from '@/lib/address';
 import { count, zoneName } from '@/lib/format';
 import { useUserNames } from '@/lib/names';
 import { usePreferences } from '@/lib/preferences';
-import { fromInput, toInput } from '@/lib/time-range';
+import { fromInput, toInput } from '@/lib/zones';
 import { Chain } from '@/pages/audit/chain';
 import { closed, EntrySheet, Outcome } from '@/pages/audit/entry';
 import { type Entry, type Names, useNames } from '@/pages/audit/names';

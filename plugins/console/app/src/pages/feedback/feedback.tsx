@@ -8,7 +8,8 @@ import { classes } from '@/lib/classes';
 import { filtersOf, filterTexts, listText } from '@/lib/filters';
 import { count } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
-import { rangeOf, searchOf, spanOf, timesOf, zoneName } from '@/lib/time-range';
+import { rangeOf, searchOf, spanOf, timesOf } from '@/lib/time-range';
+import { ianaName } from '@/lib/zones';
 import { GivenList } from '@/pages/feedback/given';
 import { feedback as texts } from '@/texts/feedback';
 import { Chart } from '@/ui/chart';
@@ -83,7 +84,7 @@ export default function Feedback() {
     queryFn: async ({ signal }) => {
       const span = spanOf(range, zone);
       const asked: Asked = { ...filters, ...timesOf(span) };
-      return { span, asked, found: await readFeedback(asked, zoneName(zone), signal) };
+      return { span, asked, found: await readFeedback(asked, ianaName(zone), signal) };
     },
     placeholderData: keepPreviousData,
   });

@@ -3,10 +3,10 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import type { Filters } from '@/lib/filters';
 import { usePreferences } from '@/lib/preferences';
-import { spanBefore, spanOf, timesOf, zoneName, type Range, type Span } from '@/lib/time-range';
+import { spanBefore, spanOf, timesOf, type Range, type Span } from '@/lib/time-range';
+import { dayBefore, ianaName, type Zone } from '@/lib/zones';
 import type { Sort } from '@/ui/data-table';
 
-const dayMs = 86_400_000;
 /** Where a switch follows what comes. */
 const liveMs = 5_000;
 
@@ -19,9 +19,10 @@ function figuresOf(query: Asked & { readonly granularity?: 'month' }, signal: Ab
   return dataOf(api.GET('/analytics/graphs/overview', { params: { query }, signal }));
 }
 
-function comparedWith(range: Range, span: Span): Span {
+function comparedWith(range: Range, span: Span, zone: Zone): Span {
   // Of today, the same hours of yesterday.
-  if (range.name === 'today') return { from: span.from - dayMs, to: span.to - dayMs, isOpen: false };
+  if (range.name === 'today')
+    return { from: dayBefore(span.from, zone), to: dayBefore(span.to, zone), isOpen: false };
   return spanBefore(span);
 }
 
@@ -32,7 +33,7 @@ export function useFigures(range: Range, filters: Filters, live: boolean) {
     queryKey: ['figures', range, zone, filters],
     queryFn: async ({ signal }) => {
       const span = spanOf(range, zone);
-      const asked = { ...filters, time_zone: zoneName(zone), ...timesOf(span) };
+      const asked = { ...filters, time_zone: ianaName(zone), ...timesOf(span) };
       return { span, figures: await figuresOf(asked, signal) };
     },
     placeholderData: keepPreviousData,
@@ -46,8 +47,8 @@ export function useFiguresBefore(range: Range, filters: Filters, enabled: boolea
   return useQuery({
     queryKey: ['figures-before', range, zone, filters],
     queryFn: ({ signal }) => {
-      const times = timesOf(comparedWith(range, spanOf(range, zone)));
-      return figuresOf({ ...filters, time_zone: zoneName(zone), ...times, granularity: 'month' }, signal);
+      const times = timesOf(comparedWith(range, spanOf(range, zone), zone));
+      return figuresOf({ ...filters, time_zone: ianaName(zone), ...times, granularity: 'month' }, signal);
     },
     enabled,
     staleTime: 60_000,

@@ -175,4 +175,38 @@ describe('filters of requests, from the keyboard', () => {
     await page.getByText('No request matches', { exact: false }).first().waitFor();
     assert.equal(new URL(page.url()).searchParams.get('virtual_keys'), 'mock');
   });
+
+  test('a bar of the scores leads to the feedback with that value, and for who may not read it to the log', async (t) => {
+    const { data } = await gateway.api('GET', '/logs?page_size=2');
+    const [one, other] = data.map((entry: { metrics: { trace_id: string } }) => entry.metrics.trace_id);
+    for (const [trace_id, value, comment] of [
+      [one, -8, 'Not what was asked'],
+      [one, 5, 'Well put'],
+      [other, 5, 'Short'],
+    ])
+      await gateway.api('POST', '/feedback', { trace_id, value, metadata: { comment } });
+    const page = await openWindow(t, gateway, { place: '/console/feedback?range=24h' });
+    const bars = page.getByRole('list', { name: 'Scores' });
+    await bars.getByRole('link', { name: /^-8 × 1$/ }).press('Enter');
+    const bad = page.getByRole('table', { name: 'What was given with -8' });
+    await bad.getByRole('row', { name: /Not what was asked/ }).waitFor();
+    assert.equal(await bad.locator('tbody tr').count(), 1);
+    assert.equal(new URL(page.url()).search, '?range=24h&value=-8');
+    await assertAccessible(page);
+    await bars.getByRole('link', { name: /^\+5 × 2$/ }).click();
+    const good = page.getByRole('table', { name: 'What was given with +5' });
+    await good.getByRole('row', { name: /Short/ }).waitFor();
+    assert.equal(await good.locator('tbody tr').count(), 2);
+    await page.reload();
+    await good.getByRole('row', { name: /Well put/ }).waitFor();
+    await page.goBack();
+    await bad.getByRole('row', { name: /Not what was asked/ }).waitFor();
+    await page.getByRole('button', { name: 'Show every value' }).click();
+    await page.getByRole('table', { name: 'What was given, newest first' }).waitFor();
+
+    const { key } = await gateway.makeKey('analyst', ['analytics.view', 'logs.list', 'logs.view']);
+    const reader = await openWindow(t, gateway, { key, place: '/console/feedback?range=24h' });
+    await reader.getByRole('list', { name: 'Scores' }).getByRole('link', { name: /^\+5/ }).click();
+    await requests(reader, 1);
+  });
 });

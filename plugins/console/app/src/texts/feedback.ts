@@ -13,6 +13,8 @@ export const feedback = {
   entry: { time: 'Given', value: 'Value', weight: 'Weight', comment: 'Comment', by: 'By', trace: 'Trace' },
   shown: (from: string, to: string, all: string) => `${from}–${to} of ${all}`,
   score: 'Score',
+  ofScore: (score: string) => `What was given with ${score}`,
+  everyScore: 'Show every value',
   of: (n: string) => `× ${n}`,
   good: 'Requests with good feedback',
   bad: 'Requests with bad feedback',

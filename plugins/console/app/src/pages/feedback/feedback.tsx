@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
-import { useAddress, without, type Search } from '@/lib/address';
+import { textOf, useAddress, without, type Search } from '@/lib/address';
 import { classes } from '@/lib/classes';
 import { filtersOf, filterTexts, listText } from '@/lib/filters';
 import { count } from '@/lib/format';
@@ -73,6 +73,12 @@ function scoreText(value: number | null): string {
   return rounded > 0 ? `+${rounded}` : String(rounded);
 }
 
+/** The value of the address: the list has feedback with it alone. */
+function scoreOf(search: Search): number | undefined {
+  const score = Number(textOf(search['value']) ?? NaN);
+  return Number.isInteger(score) && Math.abs(score) <= 10 ? score : undefined;
+}
+
 export default function Feedback() {
   const { search } = useAddress();
   const { zone } = usePreferences();
@@ -88,6 +94,7 @@ export default function Feedback() {
     },
     placeholderData: keepPreviousData,
   });
+  const score = scoreOf(search);
   const base = without({ ...Object.fromEntries(filterTexts(search)), ...searchOf(range) });
   return (
     <Page title={texts.title} intro={texts.intro} actions={<RangePicker range={range} />}>
@@ -108,8 +115,10 @@ export default function Feedback() {
             </Card>
           ) : (
             <div className={classes('grid gap-4 lg:grid-cols-2', query.isPlaceholderData && 'opacity-60')}>
-              <Shown found={found} base={base} end={span.to} />
-              {may('feedbacks.read') && <GivenList key={JSON.stringify(asked)} asked={asked} />}
+              <Shown found={found} base={base} end={span.to} score={score} />
+              {may('feedbacks.read') && (
+                <GivenList key={JSON.stringify([asked, score])} asked={asked} score={score} />
+              )}
             </div>
           )
         }
@@ -122,11 +131,15 @@ interface ShownProps {
   readonly found: Found;
   readonly base: Search;
   readonly end: number;
+  /** The score that is chosen. */
+  readonly score: number | undefined;
 }
 
 const byTotal = { id: 'total', desc: true } as const;
 
-function Shown({ found: { given, weighted, scores, models }, base, end }: ShownProps) {
+function Shown({ found: { given, weighted, scores, models }, base, end, score: chosen }: ShownProps) {
+  const { search } = useAddress();
+  const { may } = useSession();
   const navigate = useNavigate();
   const times = useMemo(() => given.data_points.map(({ timestamp }) => Date.parse(timestamp)), [given]);
   const most = Math.max(...scores.map(({ total }) => total), 1);
@@ -174,15 +187,28 @@ function Shown({ found: { given, weighted, scores, models }, base, end }: ShownP
         </dl>
         <ul className="grid gap-1 p-4" aria-label={texts.scores}>
           {scores.map(({ score, total }) => (
-            <li key={score} className="grid grid-cols-[3rem_1fr_4rem] items-center gap-2">
-              <span className="text-right tabular-nums">{scoreText(score)}</span>
-              <span className="bg-raised h-3 rounded" aria-hidden>
-                <span
-                  className={classes('block h-3 min-w-0.5 rounded', score < 0 ? 'bg-bad' : 'bg-accent')}
-                  style={{ width: `${(100 * total) / most}%` }}
-                />
-              </span>
-              <span className="text-soft tabular-nums">{texts.of(count(total))}</span>
+            <li key={score}>
+              <Link
+                // The log has the average of each trace, the list below what was given.
+                {...(may('feedbacks.read')
+                  ? { to: '.', search: { ...search, value: score }, resetScroll: false }
+                  : {
+                      to: '/logs',
+                      search: { ...base, weighted_feedback_min: score, weighted_feedback_max: score },
+                    })}
+                aria-current={score === chosen ? true : undefined}
+                title={texts.ofScore(scoreText(score))}
+                className="hover:bg-raised aria-[current]:bg-accent-wash grid min-h-6 grid-cols-[3rem_1fr_4rem] items-center gap-2 rounded"
+              >
+                <span className="text-right tabular-nums">{scoreText(score)}</span>{' '}
+                <span className="bg-raised h-3 rounded" aria-hidden>
+                  <span
+                    className={classes('block h-3 min-w-0.5 rounded', score < 0 ? 'bg-bad' : 'bg-accent')}
+                    style={{ width: `${(100 * total) / most}%` }}
+                  />
+                </span>
+                <span className="text-soft tabular-nums">{texts.of(count(total))}</span>
+              </Link>
             </li>
           ))}
         </ul>

@@ -1,13 +1,15 @@
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
+import { useAddressTexts } from '@/lib/address';
 import { listText, type Filters } from '@/lib/filters';
 import { count } from '@/lib/format';
 import { shortId, useKeyNames } from '@/lib/names';
 import type { timesOf } from '@/lib/time-range';
 import { feedback as texts } from '@/texts/feedback';
+import { Button } from '@/ui/button';
 import { DataTable, type Columns } from '@/ui/data-table';
 import { Card } from '@/ui/page';
 import { Pager } from '@/ui/pager';
@@ -18,6 +20,10 @@ type Given = operations['feedback.list']['responses'][200]['content']['applicati
 
 const pageSize = 20;
 
+function signed(value: number): string {
+  return value > 0 ? `+${value}` : String(value);
+}
+
 function columnsOf(keys: ReadonlyMap<string, string>): Columns<Given> {
   const { entry } = texts;
   return [
@@ -26,7 +32,7 @@ function columnsOf(keys: ReadonlyMap<string, string>): Columns<Given> {
       ...{ id: 'value', header: entry.value, meta: { align: 'right', isState: true } },
       cell: ({ row: { original } }) => (
         <Badge tone={original.value > 0 ? 'good' : original.value < 0 ? 'bad' : 'neutral'}>
-          {original.value > 0 ? `+${original.value}` : original.value}
+          {signed(original.value)}
         </Badge>
       ),
     },
@@ -61,27 +67,46 @@ function columnsOf(keys: ReadonlyMap<string, string>): Columns<Given> {
 
 interface GivenListProps {
   readonly asked: Filters & ReturnType<typeof timesOf>;
+  /** With it, feedback of this value alone. */
+  readonly score: number | undefined;
 }
 
-/** Single feedback of the time and filters; each leads to the requests of its trace. */
-export function GivenList({ asked }: GivenListProps) {
+/** Single feedback of the time, the filters and the chosen value; each leads to the requests of its trace. */
+export function GivenList({ asked, score }: GivenListProps) {
   const navigate = useNavigate();
   const [page, setPage] = useState(0);
   const query = useQuery({
-    queryKey: ['feedback-given', asked, page],
+    queryKey: ['feedback-given', asked, score, page],
     queryFn: ({ signal }) => {
       const place = { current_page: page, page_size: pageSize };
-      return dataOf(api.GET('/feedback', { params: { query: { ...asked, ...place } }, signal }));
+      const value = score === undefined ? {} : { value_min: score, value_max: score };
+      return dataOf(api.GET('/feedback', { params: { query: { ...asked, ...value, ...place } }, signal }));
     },
     placeholderData: keepPreviousData,
   });
   const keys = useKeyNames(query.data?.data.map(({ api_key_id: id }) => id) ?? []);
+  const [, change] = useAddressTexts();
+  const title = score === undefined ? texts.newest : texts.ofScore(signed(score));
+  // A bar above it was pressed.
+  const top = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (score !== undefined) top.current?.parentElement?.scrollIntoView({ block: 'nearest' });
+  }, [score]);
   return (
-    <Card title={texts.newest} className="lg:col-span-2">
+    <Card
+      title={title}
+      className="lg:col-span-2"
+      actions={
+        score !== undefined && (
+          <Button onClick={() => change({ value: undefined })}>{texts.everyScore}</Button>
+        )
+      }
+    >
+      <div ref={top} />
       <Loaded query={query} lines={4}>
         {({ data, total }) => (
           <DataTable
-            label={texts.newest}
+            label={title}
             columns={columnsOf(keys)}
             rows={data}
             rowId={({ id }) => id}

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
+import { emptyRun, firstColumn } from './app/src/pages/playground/columns.ts';
+import { type Kept, readKept, writeKept } from './app/src/pages/playground/kept.ts';
 import {
   conversationOf,
   type Message,
   sentMessages,
   withAnswer,
 } from './app/src/pages/playground/messages.ts';
+
 import { callFaults, exampleTools, toolsOf } from './app/src/pages/playground/tools.ts';
 
 function golden(client: string, name: string): unknown {
@@ -123,4 +126,93 @@ test('tools without faults are sent as they stand, and calls are held against th
   assert.deepEqual(callFaults({ ...call, arguments: '' }, list), ['"city" is missing.']);
   assert.match(callFaults({ ...call, arguments: '{' }, list)[0] ?? '', /JSON/);
   assert.match(callFaults({ ...call, name: 'other' }, list)[0] ?? '', /There is no tool "other"/);
+});
+
+describe('what the playground keeps of itself', () => {
+  const kept: Kept = {
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Look', images: ['data:image/png;base64,AAAA'] },
+      { role: 'assistant', content: '', calls: [{ id: '1', name: 'look', arguments: '{}' }] },
+      { role: 'tool', content: 'seen', call: { id: '1', name: 'look' } },
+      { role: 'user', content: 'And now?' },
+    ],
+    ...{ tools: '[', left: 0, entry: 'abc' },
+    sides: [
+      { column: { ...firstColumn, model: 'mock' } },
+      { column: firstColumn, run: { ...emptyRun, state: 'done', text: 'A', tokens: [1, 2], totalMs: 3 } },
+    ],
+  };
+  const through = (one: Kept): Kept | undefined => {
+    const text = writeKept(one);
+    assert.ok(text.length <= 1_000_000, String(text.length));
+    return readKept(text);
+  };
+
+  test('is read as it was written; an answer that was coming is cut off', () => {
+    assert.deepEqual(through(kept), JSON.parse(JSON.stringify(kept)));
+    const sides = [{ column: firstColumn, run: { ...emptyRun, state: 'running' as const, text: 'Half' } }];
+    const [side] = through({ ...kept, sides })?.sides ?? [];
+    assert.deepEqual([side?.run?.state, side?.run?.text], ['cut', 'Half']);
+  });
+
+  test('of another version or damaged is nothing', () => {
+    const text = writeKept(kept);
+    const changed = (change: object): string => JSON.stringify({ ...JSON.parse(text), ...change });
+    assert.ok(readKept(changed({})));
+    const [side] = kept.sides;
+    for (const damaged of [
+      ...[undefined, '', '{', 'null', '[]', '{}', text.slice(0, -1)],
+      ...[{ version: 0 }, { version: '1' }, { messages: [] }, { messages: {} }, { sides: [] }].map(changed),
+      ...[{ sides: Array(5).fill(side) }, { tools: null }, { left: '1' }, { entry: 1 }].map(changed),
+      changed({ messages: [{ role: 'constructor', content: '' }] }),
+      changed({ messages: [{ role: 'user', content: null }] }),
+      changed({ messages: [{ role: 'user', content: '', images: [1] }] }),
+      changed({ messages: [{ role: 'tool', content: '', call: { id: 1 } }] }),
+      changed({ messages: [{ role: 'assistant', content: '', calls: [{ id: '1' }] }] }),
+      changed({ sides: [{ column: { ...firstColumn, stream: 'yes' } }] }),
+      changed({ sides: [{ column: { ...firstColumn, kind: 'other' } }] }),
+      changed({ sides: [{ column: firstColumn, run: {} }] }),
+      changed({ sides: [{ column: firstColumn, run: { ...emptyRun, state: 'running' } }] }),
+      changed({ sides: [{ column: firstColumn, run: { ...emptyRun, state: 'done', tokens: ['1', 2] } }] }),
+    ])
+      assert.equal(readKept(damaged), undefined, damaged);
+  });
+
+  test('loses images first when it is too much, the oldest first, and says where they were', () => {
+    const image = `data:image/png;base64,${'A'.repeat(600_000)}`;
+    const messages = ['one', 'two'].map((content) => ({ role: 'user' as const, content, images: [image] }));
+    assert.deepEqual(through({ ...kept, messages })?.messages, [
+      { role: 'user', content: 'one', imagesLeft: 1 },
+      { role: 'user', content: 'two', images: [image] },
+    ]);
+  });
+
+  test('then loses the oldest turns with the results of their tools, but not the system prompt', () => {
+    const long = { role: 'user' as const, content: 'o'.repeat(990_000) };
+    const before = kept.messages.map((one) =>
+      one.role === 'tool' ? { ...one, content: 'o'.repeat(12_000) } : one,
+    );
+    const found = through({ ...kept, messages: [...before.slice(0, 4), long] });
+    assert.deepEqual(
+      found?.messages.map(({ role, content }) => [role, content.length]),
+      [
+        ['system', 9],
+        ['user', 990_000],
+      ],
+    );
+    assert.equal(found?.left, 3);
+    const most = through({ ...kept, left: 2, messages: [{ ...long, content: '"'.repeat(600_000) }] });
+    assert.deepEqual([most?.messages, most?.left], [[{ role: 'user', content: '' }], 3]);
+  });
+
+  test('then loses the ends of answers', () => {
+    const run = { ...emptyRun, state: 'done' as const, text: 'a'.repeat(1_000_000) };
+    const sides = [1, 2, 3, 4].map(() => ({ column: firstColumn, run }));
+    const found = through({ ...kept, sides })?.sides.map((side) => side.run);
+    assert.deepEqual(
+      found?.map((one) => [one?.state, one?.text.length]),
+      Array(4).fill(['cut', 100_000]),
+    );
+  });
 });

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { eventually } from '../kit/process-kit.ts';
-import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
+import { assertAccessible, markup, openWindow, signIn, useConsole } from './console-kit.ts';
 
 const run = promisify(execFile);
 
@@ -263,6 +263,103 @@ describe('the playground', () => {
     await page.goto(`/console/playground?log=${entry.id}`);
     await page.getByText('This conversation comes from a log entry.').waitFor();
     await images.nth(1).waitFor();
+  });
+
+  test('images are dropped on a message, two at once; what is no image is refused, in words that are read out', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/playground');
+    const text = page.getByLabel('Text 1', { exact: true });
+    await text.fill('Which colours are these?');
+    const drop = (names: readonly string[], type: string): Promise<unknown> =>
+      page.evaluate(`(() => {
+        const text = document.querySelector('[aria-label="Text 1"]');
+        const bytes = Uint8Array.from(atob('${png.toString('base64')}'), (letter) => letter.charCodeAt(0));
+        const dataTransfer = new DataTransfer();
+        for (const name of ${JSON.stringify(names)})
+          dataTransfer.items.add(new File([bytes], name, { type: '${type}' }));
+        const over = new DragEvent('dragover', { dataTransfer, bubbles: true, cancelable: true });
+        text.dispatchEvent(over);
+        text.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+        return over.defaultPrevented;
+      })()`);
+    const images = page.getByRole('list', { name: 'Images of message 1' }).getByRole('img');
+    await drop(['notes.txt'], 'text/plain');
+    await page.getByRole('alert').getByText('notes.txt is no PNG, JPEG, GIF or WebP image.').waitFor();
+    assert.equal(await images.count(), 0);
+    // The browser would open the file in the place of the page, unless the field takes it.
+    assert.equal(await drop(['one.png', 'two.png'], 'image/png'), true);
+    await images.nth(1).waitFor();
+    assert.equal(await page.getByRole('alert').count(), 0);
+    assert.equal(await text.inputValue(), 'Which colours are these?');
+    await assertAccessible(page);
+  });
+
+  test('a conversation is there again after a reload and another page, and nobody else sees it', async (t) => {
+    const page = await openWindow(t, gateway);
+    const text = page.getByLabel('Text 1', { exact: true });
+    const model = page.getByRole('region', { name: 'Column 1' }).getByLabel('Model');
+    const answer = page.getByRole('region', { name: 'Column 1' }).getByText('You said: "Keep me".');
+    await page.goto('/console/playground');
+    await text.fill('Keep me');
+    await model.fill('mock-gpt');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await answer.waitFor();
+    await page.getByRole('button', { name: 'Add a column' }).click();
+    await page.reload();
+    await answer.waitFor();
+    assert.deepEqual([await text.inputValue(), await model.inputValue()], ['Keep me', 'mock-gpt']);
+    await page.getByRole('region', { name: 'Column 2' }).waitFor();
+    await page.getByRole('link', { name: 'Health' }).click();
+    await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
+    await page.getByRole('link', { name: 'Playground' }).click();
+    await answer.waitFor();
+
+    // A link begins with what it names.
+    await page.goto('/console/playground?config=other');
+    await text.waitFor();
+    assert.equal(await text.inputValue(), '');
+    await page.getByRole('link', { name: 'Health' }).click();
+    await page.getByRole('link', { name: 'Playground' }).click();
+    assert.equal(await text.inputValue(), '');
+
+    // An answer that was coming is kept as far as it came.
+    await text.fill('Count');
+    await page.getByLabel('Answered by').selectOption('A provider and model');
+    await model.fill('mock:chunk_latency_ms=50,tokens=5000');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page
+      .getByRole('region', { name: 'Answer' })
+      .getByText(/\w+ \w+/)
+      .first()
+      .waitFor();
+    await page.reload();
+    await page.getByText('Cut off: the page was left while this answer came.').waitFor();
+    await assertAccessible(page);
+
+    await page.getByRole('button', { name: 'New conversation' }).click();
+    assert.equal(await text.inputValue(), '');
+    await page.getByRole('button', { name: 'Undo' }).click();
+    assert.equal(await text.inputValue(), 'Count');
+
+    // The last event of a page: it writes over what the playground keeps then.
+    await page.evaluate(`document.addEventListener('visibilitychange', () => {
+      const [owner] = sessionStorage.getItem('weir-playground').split('\\n');
+      sessionStorage.setItem('weir-playground', owner + '\\n{"version":1,"messages":[{"role":"user"}]}');
+    })`);
+    await page.reload();
+    await text.waitFor();
+    assert.equal(await text.inputValue(), '');
+
+    await text.fill('Of the owner');
+    await page.getByRole('button', { name: /Appearance/ }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor();
+    assert.equal(await page.evaluate('sessionStorage.getItem("weir-playground")'), null);
+    const other = await gateway.makeKey('another', ['completions.write', 'logs.list', 'logs.view']);
+    await signIn(page, other.key);
+    await page.goto('/console/playground');
+    await text.waitFor();
+    assert.equal(await text.inputValue(), '');
   });
 
   test('four columns have their own provider, config and prompt, and tell time and cost of each', async (t) => {

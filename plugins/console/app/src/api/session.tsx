@@ -2,6 +2,7 @@ import { createContext, useCallback, useContext, useEffect, useMemo, useState, t
 import { onlineManager, useQueryClient } from '@tanstack/react-query';
 import { facts, type PageSession } from '@/api/facts';
 import { api, ApiError, dataOf, json, send, setCsrf, whenSessionEnds } from '@/api/client';
+import { forgetKept, keepFor } from '@/lib/kept';
 import type { operations } from '@/api/schema.gen';
 import { common } from '@/texts/common';
 
@@ -39,7 +40,10 @@ export async function firstCaller(): Promise<Caller | null> {
     const session =
       facts.session ?? (await json<{ session: PageSession | null }>('/console/session')).session;
     setCsrf(session?.csrf);
-    return session === null ? null : await dataOf(api.GET('/me'));
+    if (session === null) return null;
+    const caller = await dataOf(api.GET('/me'));
+    keepFor(caller);
+    return caller;
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return null;
     throw error;
@@ -80,6 +84,7 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
         headers: { 'content-type': 'application/json' },
       });
       setCsrf(session.csrf);
+      keepFor(found);
       onlineManager.setOnline(true);
       setEnded(false);
       setLeft(undefined);
@@ -103,6 +108,7 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
       if (!(error instanceof ApiError)) throw error;
       fault = common.signIn.notEnded;
     }
+    forgetKept();
     queries.clear();
     setLeft(fault ?? (over.provider_away === true ? common.signIn.providerAway : undefined));
     setCaller(null);

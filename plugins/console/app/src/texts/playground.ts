@@ -9,6 +9,17 @@ export const playground = {
   addColumn: 'Add a column',
   removeColumn: 'Remove this column',
   conversation: 'Conversation',
+  newConversation: 'New conversation',
+  emptied: 'The conversation and its answers are gone.',
+  /** Of what was kept while the page was left. */
+  messagesLeft: (most: number) =>
+    most === 1
+      ? 'One earlier message was too long to be kept.'
+      : `${most} earlier messages were too long to be kept.`,
+  imagesLeft: (most: number) =>
+    most === 1 ? 'An image was too large to be kept.' : `${most} images were too large to be kept.`,
+  answerLeft: 'The rest of this answer was too long to be kept.',
+  cut: 'Cut off: the page was left while this answer came.',
   roleOf: (row: number) => `Role ${row}`,
   textOf: (row: number) => `Text ${row}`,
   addMessage: 'Add a message',

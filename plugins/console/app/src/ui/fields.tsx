@@ -4,7 +4,7 @@ import {
   type InputHTMLAttributes,
   type ReactNode,
   type SelectHTMLAttributes,
-  type TextareaHTMLAttributes,
+  type ComponentProps,
 } from 'react';
 import { classes } from '@/lib/classes';
 
@@ -80,7 +80,7 @@ export function Input({ className, ...rest }: InputHTMLAttributes<HTMLInputEleme
   return <input {...rest} className={classes(box, 'h-8', className)} />;
 }
 
-export function Textarea({ className, ...rest }: TextareaHTMLAttributes<HTMLTextAreaElement>) {
+export function Textarea({ className, ...rest }: ComponentProps<'textarea'>) {
   return <textarea {...rest} className={classes(box, 'min-h-20 py-1.5', className)} />;
 }
 

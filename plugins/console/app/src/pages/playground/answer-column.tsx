@@ -8,16 +8,15 @@ import { classes } from '@/lib/classes';
 import { count, duration, list, money } from '@/lib/format';
 import { isObject } from '@/lib/json';
 import { useWorkspaceNames } from '@/lib/names';
+import type { Column, Run } from '@/pages/playground/columns';
 import { type Message, sentMessages } from '@/pages/playground/messages';
 import {
   codeOf,
-  type Column,
   explainScope,
   hasParameters,
   hasVariables,
   parametersOf,
   type Request,
-  type Run,
 } from '@/pages/playground/requests';
 import { ToolCalls } from '@/pages/playground/tool-calls';
 import { playground as texts } from '@/texts/playground';
@@ -263,7 +262,7 @@ function Answer({ run, tools, canGoOn, onUse }: AnswerProps) {
   const { may } = useSession();
   if (run === undefined) return <p className="text-soft p-3">{texts.notRun}</p>;
   const { state, text, calls, fault } = run;
-  const ended = state === 'done' || state === 'stopped' || state === 'failed';
+  const ended = state !== 'waiting' && state !== 'running';
   return (
     <div className="flex min-h-32 grow flex-col" aria-busy={!ended}>
       <div className="grow p-3" role="region" aria-label={texts.answer}>
@@ -281,6 +280,7 @@ function Answer({ run, tools, canGoOn, onUse }: AnswerProps) {
           />
         )}
         {state === 'stopped' && <p className="text-warn mt-2">{texts.stopped}</p>}
+        {state === 'cut' && <p className="text-warn mt-2">{fault || texts.cut}</p>}
         {state === 'failed' && (
           <div role="alert" className="bg-bad-wash text-bad mt-2 rounded p-2 break-words">
             <p className="font-medium">{texts.failed(run.status)}</p>

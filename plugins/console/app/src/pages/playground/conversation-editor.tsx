@@ -1,4 +1,4 @@
-import { useId } from 'react';
+import { type RefObject, useId } from 'react';
 import { Plus, Trash2 } from 'lucide-react';
 import { Images, useImages } from '@/pages/playground/images';
 import { isSaid, type Message, mostMessages, type Role } from '@/pages/playground/messages';
@@ -16,23 +16,29 @@ interface ConversationEditorProps {
   readonly tools: string;
   /** The faults of the tools. */
   readonly faults: readonly string[];
+  /** How many messages before these were too long to be kept. */
+  readonly left: number;
+  /** The text of the first message. */
+  readonly first: RefObject<HTMLTextAreaElement | null>;
   readonly onMessages: (messages: readonly Message[]) => void;
   readonly onTools: (tools: string) => void;
 }
 
 /** The messages and tools that every column gets. */
 export function ConversationEditor(props: ConversationEditorProps) {
-  const { messages, tools, faults, onMessages, onTools } = props;
+  const { messages, tools, faults, left, first, onMessages, onTools } = props;
   const change = (index: number, values: Partial<Message>): void =>
     onMessages(messages.map((one, at) => (at === index ? { ...one, ...values } : one)));
   return (
     <Card title={texts.conversation}>
       <div className="grid gap-3 p-4">
+        {left > 0 && <p className="text-warn">{texts.messagesLeft(left)}</p>}
         {messages.map((message, index) => (
           <OneMessage
             key={index}
             number={index + 1}
             message={message}
+            {...(index === 0 && { field: first })}
             onMessage={(values) => change(index, values)}
             onRemove={
               messages.length === 1 && !isSaid(message)
@@ -68,15 +74,16 @@ interface OneMessageProps {
   /** From 1. */
   readonly number: number;
   readonly message: Message;
+  readonly field?: RefObject<HTMLTextAreaElement | null>;
   readonly onMessage: (values: Partial<Message>) => void;
   /** Undefined: the only message, which says nothing, stays. */
   readonly onRemove: (() => void) | undefined;
 }
 
-function OneMessage({ number, message, onMessage, onRemove }: OneMessageProps) {
-  const { role, content, call, calls = [], images = [] } = message;
-  const keep = (all: readonly string[]): void => onMessage({ images: all });
-  const { add, fault, clear, onPaste, onDrop } = useImages(images, keep);
+function OneMessage({ number, message, field, onMessage, onRemove }: OneMessageProps) {
+  const { role, content, call, calls = [], images = [], imagesLeft = 0 } = message;
+  const keep = (all: readonly string[]): void => onMessage({ images: all, imagesLeft: 0 });
+  const { add, fault, clear, onPaste, onDragOver, onDrop } = useImages(images, keep);
   const canAdd = role === 'user';
   return (
     <div className="grid grid-cols-[8rem_minmax(0,1fr)_auto] items-start gap-2">
@@ -93,12 +100,13 @@ function OneMessage({ number, message, onMessage, onRemove }: OneMessageProps) {
       )}
       <div className="grid gap-2">
         <Textarea
+          ref={field}
           aria-label={texts.textOf(number)}
           rows={Math.min(10, Math.max(2, content.split('\n').length))}
           className="min-h-14"
           value={content}
           onChange={(event) => onMessage({ content: event.target.value })}
-          {...(canAdd && { onPaste, onDrop })}
+          {...(canAdd && { onPaste, onDragOver, onDrop })}
         />
         {calls.map(({ id, name, arguments: sent }) => (
           <div key={id}>
@@ -108,6 +116,7 @@ function OneMessage({ number, message, onMessage, onRemove }: OneMessageProps) {
             <CodeBlock text={sent} className="max-h-48" />
           </div>
         ))}
+        {imagesLeft > 0 && <p className="text-warn text-xs">{texts.imagesLeft(imagesLeft)}</p>}
         <Images
           {...{ number, images, canAdd, fault }}
           onAdd={(files) => void add(files)}

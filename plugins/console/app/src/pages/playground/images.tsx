@@ -51,6 +51,10 @@ export function useImages(images: readonly string[], onImages: (images: readonly
     fault,
     clear: () => setFault(undefined),
     onPaste: (event: ClipboardEvent): void => take(event, event.clipboardData),
+    /** Without it the browser opens a file in the place of the page. */
+    onDragOver: (event: DragEvent): void => {
+      if (event.dataTransfer.types.includes('Files')) event.preventDefault();
+    },
     onDrop: (event: DragEvent): void => take(event, event.dataTransfer),
   };
 }

@@ -22,6 +22,8 @@ export interface Message {
   readonly call?: Pick<ToolCall, 'id' | 'name'>;
   /** Addresses, most often `data:`. */
   readonly images?: readonly string[];
+  /** How many images it had that were too large to be kept. */
+  readonly imagesLeft?: number;
 }
 
 export const firstMessages: readonly Message[] = [{ role: 'user', content: '' }];

@@ -1,22 +1,23 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useLocation } from '@tanstack/react-router';
 import { useQuery } from '@tanstack/react-query';
-import { Play, Plus, Square } from 'lucide-react';
+import { MessageSquarePlus, Play, Plus, Square } from 'lucide-react';
 import { api, dataOf, json } from '@/api/client';
-import { useSession } from '@/api/session';
+import { useCaller, useSession } from '@/api/session';
 import { textOf, useAddress } from '@/lib/address';
 import { isObject } from '@/lib/json';
+import { keep, keeperOf, keptText } from '@/lib/kept';
 import type { LogDetail } from '@/pages/logs/timings';
 import { AnswerColumn, type Choices } from '@/pages/playground/answer-column';
+import { type Column, firstColumn, type Run } from '@/pages/playground/columns';
 import { ConversationEditor } from '@/pages/playground/conversation-editor';
+import { endedRun, historyEntry, type Kept, mostColumns, readKept, writeKept } from '@/pages/playground/kept';
 import { conversationOf, firstMessages, isSaid, type Message, withAnswer } from '@/pages/playground/messages';
 import {
-  type Column,
   explainScope,
-  firstColumn,
   hasParameters,
   hasVariables,
   requestOf,
-  type Run,
   runRequest,
 } from '@/pages/playground/requests';
 import { toolsOf } from '@/pages/playground/tools';
@@ -24,8 +25,7 @@ import { useKinds } from '@/pages/providers/settings';
 import { playground as texts } from '@/texts/playground';
 import { Button } from '@/ui/button';
 import { Page } from '@/ui/page';
-
-const mostColumns = 4;
+import { useToast } from '@/ui/toast';
 
 interface Side {
   readonly id: number;
@@ -35,41 +35,54 @@ interface Side {
 
 /** One conversation, answered in one to four columns. */
 export default function Playground() {
-  const { search } = useAddress();
+  const { search, change: changeAddress } = useAddress();
   const { may } = useSession();
+  const say = useToast();
   const log = textOf(search['log']);
   const config = textOf(search['config']);
   const prompt = textOf(search['prompt']);
-  const [messages, setMessages] = useState(firstMessages);
-  const [tools, setTools] = useState('');
-  const next = useRef(1);
-  const [sides, setSides] = useState<readonly Side[]>([
-    {
-      id: 0,
-      column: {
-        ...firstColumn,
-        ...(config !== undefined && { kind: 'config' as const, config }),
-        ...(prompt !== undefined && { kind: 'prompt' as const, prompt }),
+  const mayExplain = may(explainScope);
+  const { kept, remember } = useKept((log ?? config ?? prompt) !== undefined);
+  const [messages, setMessages] = useState(kept?.messages ?? firstMessages);
+  const [tools, setTools] = useState(kept?.tools ?? '');
+  const [left, setLeft] = useState(kept?.left ?? 0);
+  const next = useRef(mostColumns);
+  const [sides, setSides] = useState<readonly Side[]>(
+    kept?.sides.map(({ column, run }, id) => ({
+      ...{ id, run },
+      column: { ...column, explain: column.explain && mayExplain },
+    })) ?? [
+      {
+        id: 0,
+        column: {
+          ...firstColumn,
+          ...(config !== undefined && { kind: 'config' as const, config }),
+          ...(prompt !== undefined && { kind: 'prompt' as const, prompt }),
+        },
       },
-    },
-  ]);
+    ],
+  );
+  remember({ messages, tools, left, sides: sides.map(({ column, run }) => ({ column, run })) });
   const running = useRef(new Map<number, AbortController>());
   const choices = useChoices();
   const replay = useReplay(log);
   const told = useMemo(() => toolsOf(tools), [tools]);
-  const mayExplain = may(explainScope);
+  // The log entry whose conversation stands here already.
+  const taken = useRef(kept && log);
 
   useEffect(() => {
-    if (!replay.found) return;
+    if (!replay.found || taken.current === log) return;
+    taken.current = log;
     const { messages: before, tools: used, column } = replay.found;
     setMessages(before.length === 0 ? firstMessages : before);
     setTools(used);
+    setLeft(0);
     setSides((all) =>
       all.map((side, index) =>
         index > 0 ? side : { ...side, column: { ...side.column, ...column, explain: mayExplain } },
       ),
     );
-  }, [replay.found, mayExplain]);
+  }, [replay.found, mayExplain, log]);
   useEffect(() => {
     const all = running.current;
     return () => all.forEach((one) => one.abort());
@@ -89,14 +102,42 @@ export default function Playground() {
       for (const { id, column } of sides) {
         const control = new AbortController();
         running.current.set(id, control);
-        void runRequest(requestOf(column, said, told.list), control.signal, (run) =>
-          setSides((all) => all.map((one) => (one.id === id ? { ...one, run } : one))),
-        );
+        void runRequest(requestOf(column, said, told.list), control.signal, (run) => {
+          // Of an answer that is gone, nothing comes back.
+          if (running.current.get(id) !== control) return;
+          setSides((all) => all.map((one) => (one.id === id ? { ...one, run } : one)));
+        });
       }
     },
     [busy, sides, told],
   );
   const stop = (): void => running.current.forEach((one) => one.abort());
+  const isBegun =
+    left > 0 || messages.length > 1 || messages.some(isSaid) || sides.some(({ run }) => run !== undefined);
+  const first = useRef<HTMLTextAreaElement>(null);
+  const begin = (): void => {
+    stop();
+    running.current.clear();
+    setMessages(firstMessages);
+    setLeft(0);
+    setSides(sides.map(({ id, column }) => ({ id, column })));
+    if (log !== undefined) changeAddress({ log: undefined }, { replace: true });
+    // The button, which had the focus, has nothing more to do.
+    first.current?.focus();
+    say({
+      text: texts.emptied,
+      undo() {
+        setMessages(messages);
+        setLeft(left);
+        setSides((all) =>
+          all.map((side) => {
+            const run = sides.find(({ id }) => id === side.id)?.run;
+            return { ...side, run: run && endedRun(run) };
+          }),
+        );
+      },
+    });
+  };
 
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
@@ -114,6 +155,10 @@ export default function Playground() {
       intro={texts.intro}
       actions={
         <>
+          <Button disabled={!isBegun} onClick={begin}>
+            <MessageSquarePlus className="size-4" />
+            {texts.newConversation}
+          </Button>
           {sides.length < mostColumns && (
             <Button
               onClick={() =>
@@ -148,6 +193,8 @@ export default function Playground() {
         messages={messages}
         tools={tools}
         faults={told.faults}
+        left={left}
+        first={first}
         onMessages={setMessages}
         onTools={setTools}
       />
@@ -186,6 +233,37 @@ export default function Playground() {
       </div>
     </Page>
   );
+}
+
+/**
+ * What the caller has kept in this tab, and a function that is told what is to be kept when the page is left. A page
+ * that is opened with a link begins with what the link names, unless it is the one that was left.
+ */
+function useKept(isLinked: boolean) {
+  const of = keeperOf(useCaller());
+  const entry = useLocation({ select: ({ state }) => historyEntry(state) });
+  const [kept] = useState(() => {
+    const found = readKept(keptText(of));
+    return isLinked && found?.entry !== entry ? undefined : found;
+  });
+  const write = useRef<() => void>(() => undefined);
+  useEffect(() => {
+    const listen = (): void => write.current();
+    const listenHidden = (): void => {
+      if (document.visibilityState === 'hidden') listen();
+    };
+    addEventListener('pagehide', listen);
+    document.addEventListener('visibilitychange', listenHidden);
+    return () => {
+      listen();
+      removeEventListener('pagehide', listen);
+      document.removeEventListener('visibilitychange', listenHidden);
+    };
+  }, []);
+  const remember = (now: Omit<Kept, 'entry'>): void => {
+    write.current = () => keep(of, writeKept({ ...now, entry }));
+  };
+  return { kept, remember };
 }
 
 /** Names to choose from, as far as the caller may see them. */

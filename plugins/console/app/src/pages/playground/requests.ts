@@ -2,30 +2,8 @@ import { facts } from '@/api/facts';
 import { apiAddress, send } from '@/api/client';
 import { serverEvents } from '@/lib/events';
 import { isObject, objectOf } from '@/lib/json';
-import { type Message, sentMessages, type ToolCall } from '@/pages/playground/messages';
-
-/** What answers in one column, and how. */
-export interface Column {
-  readonly kind: 'model' | 'config' | 'prompt';
-  readonly provider: string;
-  readonly model: string;
-  readonly config: string;
-  readonly prompt: string;
-  /** JSON. */
-  readonly variables: string;
-  readonly temperature: string;
-  readonly maxTokens: string;
-  /** JSON: what the body has beside the fields of the column. */
-  readonly parameters: string;
-  readonly stream: boolean;
-  /** Its log entry tells why each target was taken. */
-  readonly explain: boolean;
-}
-
-export const firstColumn: Column = {
-  ...{ kind: 'model', provider: '', model: '', config: '', prompt: '' },
-  ...{ variables: '{}', temperature: '', maxTokens: '', parameters: '', stream: true, explain: false },
-};
+import { type Column, emptyRun, type Run } from '@/pages/playground/columns';
+import { type Message, sentMessages } from '@/pages/playground/messages';
 
 /** A request as the gateway takes it. */
 export interface Request {
@@ -33,21 +11,6 @@ export interface Request {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Readonly<Record<string, unknown>>;
-}
-
-/** What came of a run. Times are milliseconds. */
-export interface Run {
-  readonly state: 'waiting' | 'running' | 'done' | 'stopped' | 'failed';
-  readonly text: string;
-  readonly calls: readonly ToolCall[];
-  readonly status: number;
-  readonly fault: string;
-  readonly firstByteMs: number | undefined;
-  readonly totalMs: number | undefined;
-  readonly tokens: readonly [sent: number, got: number] | undefined;
-  readonly model: string;
-  readonly provider: string;
-  readonly traceId: string;
 }
 
 /** The gateway refuses `explain` to callers without it. */
@@ -103,18 +66,6 @@ export function requestOf(column: Column, messages: readonly Message[], tools: r
   };
 }
 
-const empty: Run = {
-  ...{ state: 'waiting', text: '', calls: [], status: 0, fault: '' },
-  ...{
-    firstByteMs: undefined,
-    totalMs: undefined,
-    tokens: undefined,
-    model: '',
-    provider: '',
-    traceId: '',
-  },
-};
-
 /** Sends a request, and tells each step of its answer. Resolves when it has ended, whatever came of it. */
 export async function runRequest(
   { path, headers, body }: Request,
@@ -123,7 +74,7 @@ export async function runRequest(
 ): Promise<void> {
   const begun = performance.now();
   const since = (): number => performance.now() - begun;
-  let run = empty;
+  let run = emptyRun;
   const step = (change: Partial<Run>): void => tell((run = { ...run, ...change }));
   step({});
   try {

@@ -71,7 +71,7 @@ const columnsOf = (names: Names): Columns<Entry> => [
       const { resource_type: kind, resource_id: id } = original;
       const name = names.ofRecord(original);
       return (
-        <>
+        <span className="block min-w-0">
           <span title={name}>
             <span className={name === undefined ? '' : 'text-soft'}>{kind.replaceAll('_', ' ')}</span>{' '}
             {name !== undefined && <span className="font-medium">{name}</span>}
@@ -81,7 +81,7 @@ const columnsOf = (names: Names): Columns<Entry> => [
               {id}
             </span>
           )}
-        </>
+        </span>
       );
     },
   },

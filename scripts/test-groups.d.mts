@@ -21,7 +21,5 @@ export declare const unbounded: Readonly<Record<'deno' | 'postgres', RegExp>>;
 export declare const runnerArguments: readonly string[];
 export declare function hasOwnCommand(file: string): boolean;
 export declare function testFiles(root: string): string[];
-export declare const newerNodes: {
-  readonly releases: readonly string[];
-  readonly bounded: readonly string[];
-};
+/** Files of `-- --bounded` by release. */
+export declare const newerNodes: Readonly<Record<string, readonly string[]>>;

@@ -92,10 +92,10 @@ test('the bounded suite of Deno leaves out some files of other suites, and none 
 
 test('the suite of newer releases of Node has files that are there', () => {
   assert.deepEqual(
-    newerNodes.releases.map((release) => Number.parseInt(release, 10)),
+    Object.keys(newerNodes).map((release) => Number.parseInt(release, 10)),
     [22, 24],
   );
-  for (const file of newerNodes.bounded) assert.ok(existsSync(path.join(root, file)), file);
+  for (const file of Object.values(newerNodes).flat()) assert.ok(existsSync(path.join(root, file)), file);
 });
 
 test('the bounded suite of PostgreSQL leaves out two files', () => {

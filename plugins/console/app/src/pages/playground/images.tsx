@@ -53,7 +53,7 @@ export function useImages(images: readonly string[], onImages: (images: readonly
     onPaste: (event: ClipboardEvent): void => take(event, event.clipboardData),
     /** Without it the browser opens a file in the place of the page. */
     onDragOver: (event: DragEvent): void => {
-      if (event.dataTransfer.types.includes('Files')) event.preventDefault();
+      if ([...event.dataTransfer.items].some(({ kind }) => kind === 'file')) event.preventDefault();
     },
     onDrop: (event: DragEvent): void => take(event, event.dataTransfer),
   };

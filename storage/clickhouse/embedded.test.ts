@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { rename } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from '@clickhouse/client';
@@ -8,8 +9,14 @@ import type { Analytics, LogPlace } from '../../core/ports/analytics.ts';
 import { analyticsConformance, type OpenedAnalytics } from '../../tests/conformance/analytics.ts';
 import { storesRowsOfFiles } from '../../tests/conformance/analytics-files.ts';
 import { bodyRow, dayStart, ndjson, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
-import { chdbMissing, recordingLog, startTestChdb, temporaryFolder } from '../embedded/chdb-fixture.ts';
-import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
+import {
+  chdbMissing,
+  recordingLog,
+  startTestChdb,
+  temporaryFolder,
+  testClock,
+} from '../embedded/chdb-fixture.ts';
+import { type EmbeddedChdb, startChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { AnalyticsStartError } from './store-errors.ts';
 
@@ -138,15 +145,52 @@ describe('analytics on an engine that fails', { skip: chdbMissing }, () => {
       await insertUntilStored(bodies, token);
     }
     assert.ok(interrupted > 0, 'no kill met an insert: the payload is too small');
-    assert.deepEqual(await countBodies(), [String(3 * 300)]);
+    assert.deepEqual(await askEngine(engine, 'SELECT count() FROM weir.bodies'), [String(3 * 300)]);
   });
 
-  async function countBodies(): Promise<unknown> {
-    const authorization = `Basic ${Buffer.from(`${engine.username}:${engine.password}`).toString('base64')}`;
-    const search = new URLSearchParams({ database: 'weir', query: 'SELECT count() FROM bodies' });
-    const response = await fetch(`${engine.url}/?${search.toString()}`, { headers: { authorization } });
-    return (await response.text()).trim().split('\n');
+  /** The lines of an answer. */
+  async function askEngine(
+    { url, username, password }: EmbeddedChdb,
+    query: string,
+  ): Promise<readonly string[]> {
+    const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+    const search = new URLSearchParams({ query });
+    const response = await fetch(`${url}/?${search.toString()}`, {
+      method: 'POST',
+      headers: { authorization },
+    });
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
+    return text.trim().split('\n');
   }
+
+  test('an insert whose token was written, and whose rows were lost when the engine was killed, is stored when it comes again', async (t) => {
+    const folder = await temporaryFolder();
+    t.after(folder.remove);
+    const bodies = ndjson([bodyRow(requestRow({ organisation_id: 'o' }), { request: 'lost' })]);
+    const withEngine = async <T>(use: (engine: EmbeddedChdb) => Promise<T>): Promise<T> => {
+      const log = recordingLog();
+      const started = await startChdb({ directory: folder.path, log, clock: testClock, rowFolders: [] });
+      const store = await open(started);
+      try {
+        await store.insert('bodies', bodies, 'token-1');
+        return await use(started);
+      } finally {
+        await store.close();
+        await started.close();
+      }
+    };
+    const count = 'SELECT count() FROM weir.bodies';
+    const parts = "SELECT path FROM system.parts WHERE active AND database = 'weir' AND table = 'bodies'";
+    const [part = ''] = await withEngine((started) => askEngine(started, parts));
+    // What a kill leaves behind after the token is written and before the part is moved.
+    await rename(part, part.replace(/([^/]+)\/$/, 'tmp_insert_$1'));
+    assert.deepEqual(await withEngine((started) => askEngine(started, count)), ['1']);
+    // A part that is there, or was merged into another one, keeps its token.
+    assert.deepEqual(await withEngine((started) => askEngine(started, count)), ['1']);
+    await withEngine((started) => askEngine(started, 'OPTIMIZE TABLE weir.bodies FINAL'));
+    assert.deepEqual(await withEngine((started) => askEngine(started, count)), ['1']);
+  });
 
   test('an engine that is gone is reported as unavailable by every method', async () => {
     const { engine: other, close } = await startTestChdb();

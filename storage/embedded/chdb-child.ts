@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Engine, type ChdbModule, type EngineOptions } from './chdb/engine.ts';
 import { createEngineServer } from './chdb/http-server.ts';
+import { forgetLostInserts } from './chdb/lost-inserts.ts';
 import { ChildCannotStart, runAsChild } from './child-side.ts';
 
 /** Start message of the parent. */
@@ -33,6 +34,7 @@ runAsChild<ChdbChildOptions>({
     } catch (error) {
       throw new ChildCannotStart('absent', error);
     }
+    await forgetLostInserts(options.directory);
     engine = await Engine.open(chdb, options);
     server = createEngineServer({ engine, ...options });
     return listen(server, port);

@@ -42,7 +42,8 @@ export function Reader({ label, text, partsOf, isWanted = false, editor }: Reade
       aria-readonly
       tabIndex={0}
       className="h-full overflow-auto py-1 font-mono text-[13px] leading-[1.6]"
-      onPointerEnter={() => setTouched(true)}
+      // It may have entered what stood here before.
+      onPointerMove={() => setTouched(true)}
       onFocus={() => {
         hasFocus.current = true;
         setTouched(true);

@@ -198,7 +198,7 @@ function Shown({ found: { given, weighted, scores, models }, base, end, score: c
                     })}
                 aria-current={score === chosen ? true : undefined}
                 title={texts.ofScore(scoreText(score))}
-                className="hover:bg-raised aria-[current]:bg-accent-wash grid min-h-6 grid-cols-[3rem_1fr_4rem] items-center gap-2 rounded"
+                className="hover:bg-raised aria-[current]:bg-accent-wash grid min-h-7 grid-cols-[3rem_1fr_4rem] items-center gap-2 rounded"
               >
                 <span className="text-right tabular-nums">{scoreText(score)}</span>{' '}
                 <span className="bg-raised h-3 rounded" aria-hidden>

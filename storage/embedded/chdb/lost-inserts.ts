@@ -1,5 +1,6 @@
 import { readdir, readFile, truncate } from 'node:fs/promises';
 import path from 'node:path';
+import { processIdentity } from '../data-lock.ts';
 
 /** `<partition>_<first block>_<last block>_<level>`, and the version of a mutation. */
 const partName = /^([^_]+)_(\d+)_(\d+)_\d+(?:_\d+)?$/;
@@ -16,13 +17,23 @@ interface Part {
  * insert into the table's deduplication log, then moves the part into its place (`MergeTreeSink::finishDelayedChunk` of
  * ClickHouse). Killed in between, it has the token without the rows, and ignores the insert when it comes again. This
  * removes such a token: the last one of a table, when neither its part is there nor one that it was merged into. Call it
- * while no engine has the folder open.
+ * before the engine
+ * opens the folder; a folder that another process has open stays as it is.
  */
 export async function forgetLostInserts(directory: string): Promise<void> {
+  if (await isOpen(directory)) return;
   const store = path.join(directory, 'store');
   for (const group of await namesIn(store))
     for (const table of await namesIn(path.join(store, group)))
       await forgetLostInsert(path.join(store, group, table));
+}
+
+/** Whether the process that the engine has noted in the folder, for as long as it has it open, still lives. */
+async function isOpen(directory: string): Promise<boolean> {
+  const status = await readFile(path.join(directory, 'status'), 'utf8').catch(() => '');
+  const pid = Number(/^PID: (\d+)$/m.exec(status)?.[1] ?? 0);
+  // In a container this process often has the number of its predecessor.
+  return pid > 0 && pid !== process.pid && (await processIdentity(pid)) !== undefined;
 }
 
 async function forgetLostInsert(table: string): Promise<void> {

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { useNavigate } from '@tanstack/react-router';
 import { type Search, useAddressTexts } from '@/lib/address';
 import { useWorkspaceNames } from '@/lib/names';
@@ -90,28 +91,19 @@ export function EntrySheet({ entry, names, noFilters }: EntrySheetProps) {
         rows={[
           [
             words.who,
-            <span className="flex flex-wrap items-center gap-2">
-              {names.ofActor(entry)} <Badge>{texts.actors[entry.user_type]}</Badge>{' '}
-              {entry.user_id !== '' && <Code text={entry.user_id} />}
-            </span>,
+            <WithId id={entry.user_id}>
+              {names.ofActor(entry)} <Badge>{texts.actors[entry.user_type]}</Badge>
+            </WithId>,
           ],
           ...(entry.api_key_id === ''
             ? []
-            : [
-                [
-                  words.key,
-                  <span className="flex flex-wrap items-center gap-2">
-                    {names.ofKey(entry.api_key_id)} <Code text={entry.api_key_id} />
-                  </span>,
-                ] as const,
-              ]),
+            : [[words.key, <WithId id={entry.api_key_id}>{names.ofKey(entry.api_key_id)}</WithId>] as const]),
           [words.when, <Time iso={entry.timestamp} />],
           [
             words.what,
-            <span className="flex flex-wrap items-center gap-2">
+            <WithId id={entry.resource_id}>
               {entry.resource_type.replaceAll('_', ' ')} {name !== undefined && <b>{name}</b>}
-              {entry.resource_id !== '' && <Code text={entry.resource_id} />}
-            </span>,
+            </WithId>,
           ],
           [words.result, <Outcome entry={entry} />],
           ...(entry.error === '' ? [] : [[words.reason, entry.error] as const]),
@@ -120,14 +112,7 @@ export function EntrySheet({ entry, names, noFilters }: EntrySheetProps) {
           [words.where, entry.client_ip],
           ...(entry.workspace_id === ''
             ? []
-            : [
-                [
-                  words.workspace,
-                  <span className="flex flex-wrap items-center gap-2">
-                    {workspace} <Code text={entry.workspace_id} />
-                  </span>,
-                ] as const,
-              ]),
+            : [[words.workspace, <WithId id={entry.workspace_id}>{workspace}</WithId>] as const]),
           [words.chain, entry.number === 0 ? words.noChain : String(entry.number)],
           ...(entry.hash === '' ? [] : [[words.hash, <Code text={entry.hash} />] as const]),
         ]}
@@ -143,6 +128,15 @@ export function EntrySheet({ entry, names, noFilters }: EntrySheetProps) {
           ),
       )}
     </Dialog>
+  );
+}
+
+/** What an id stands for, and the id, where there is one. */
+function WithId({ id, children }: { readonly id: string; readonly children: ReactNode }) {
+  return (
+    <span className="flex flex-wrap items-center gap-2">
+      {children} {id !== '' && <Code text={id} />}
+    </span>
   );
 }
 

@@ -361,7 +361,8 @@ export class Connection {
 
 /**
  * undici takes ECONNRESET during an answer without a length for a normal end: a cut stream would look complete. With
- * the code of undici's own socket errors it is reported as a reset.
+ * the code of undici's own socket errors it is reported as a reset. (A reset that arrives together with the last bytes
+ * stays an end: libuv reports one, `uv__stream_io` with POLLHUP after a partial read.)
  */
 function disguiseReset(error: NodeJS.ErrnoException): void {
   if (error.code === 'ECONNRESET') error.code = 'UND_ERR_SOCKET';

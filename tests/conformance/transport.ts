@@ -211,7 +211,8 @@ const failing: readonly Case[] = [
   },
   {
     name: 'a body up to the end of the connection that is reset',
-    scene: scene(head(200), data('abc'), wait(5), { then: 'reset' }),
+    // Long enough for the bytes to be read before: a reset that is seen with them is reported as an end by libuv.
+    scene: scene(head(200), data('abc'), wait(400), { then: 'reset' }),
     heard: ['head 200', 'data abc', 'fail upstream_reset'],
   },
   {

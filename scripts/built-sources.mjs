@@ -30,7 +30,7 @@ export const entryPoints = {
 };
 /** Libraries that are loaded at every start. The others read files of their own, are native, or are rarely needed. */
 const bundled =
-  /^(@hono\/node-server|ajv|ajv-formats|drizzle-orm|hono|jose|lossless-json|mustache|prom-client|typebox|yaml)(\/|$)/;
+  /^(@clickhouse\/client|@hono\/node-server|@pydantic\/genai-prices|ajv|ajv-formats|drizzle-orm|franc-min|hono|jose|lossless-json|minisearch|mustache|pg|prom-client|re2js|typebox|undici|yaml)(\/|$)/;
 
 /** The URL of the compiled `main.ts`; undefined when the build failed. */
 export async function builtMain() {
@@ -102,8 +102,15 @@ export async function bundle({ outdir, entryPoints, placeOf }) {
     platform: 'node',
     target: 'node20',
     outExtension: { '.js': '.mjs' },
-    sourcemap: true,
+    // Without a comment that names the map: `run.mjs` reads it when it shows an error.
+    sourcemap: 'external',
     sourcesContent: false,
+    // Each process keeps the text of what it has loaded; outside of ASCII, as comments are, a character takes two bytes.
+    minifyWhitespace: true,
+    // Node shows the line that threw an error which ends the process.
+    lineLimit: 160,
+    legalComments: 'none',
+    charset: 'ascii',
     define: { 'import.meta.url': 'weirSourceUrl' },
     banner: {
       js: "import { createRequire as weirRequire } from 'node:module'; const weirBuiltUrl = import.meta.url; const require = weirRequire(weirBuiltUrl);",
@@ -112,7 +119,19 @@ export async function bundle({ outdir, entryPoints, placeOf }) {
   });
   // Its process would keep 300 MB for as long as the gateway runs.
   await esbuild.stop();
+  const made = Object.keys(metafile.outputs).filter((file) => file.endsWith('.mjs'));
+  await Promise.all(made.map((file) => writeAscii(path.join(root, file))));
   return Object.keys(metafile.inputs);
+}
+
+/** esbuild escapes every character outside of ASCII but those of regular expressions. */
+async function writeAscii(file) {
+  const text = await readFile(file, 'utf8');
+  const escaped = text.replace(
+    /[^\0-\x7f]/g,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  if (escaped !== text) await writeFile(file, escaped);
 }
 
 function resolveSources(builder, placeOf) {

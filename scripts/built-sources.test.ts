@@ -5,6 +5,7 @@ import {
   cpSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -49,6 +50,11 @@ describe('the sources, made into a few files', () => {
     assert.equal(first.length, 1);
     assert.match(run('check').stdout, /is valid/);
     assert.deepEqual(made(), first, 'used again');
+    const built = path.join(copy, 'node_modules', '.weir', first[0] ?? '');
+    const files = readdirSync(built).filter((name) => name.endsWith('.mjs'));
+    assert.ok(files.includes('main.mjs'));
+    const wide = files.filter((name) => /[^\0-\x7f]/.test(readFileSync(path.join(built, name), 'utf8')));
+    assert.deepEqual(wide, [], 'in memory, a character of a file takes one byte');
 
     appendFileSync(path.join(copy, 'main', 'check.ts'), "\nconsole.log('changed');\n");
     assert.match(run('check').stdout, /changed\n.*is valid/);
@@ -69,6 +75,9 @@ describe('the sources, made into a few files', () => {
 
   test('errors name the lines of the sources', () => {
     appendFileSync(path.join(copy, 'main', 'check.ts'), "\nthrow new Error('on purpose');\n");
-    assert.match(run('check').stderr, /main\/check\.ts:\d+:\d+/);
+    const { stderr } = run('check');
+    assert.match(stderr, /main\/check\.ts:\d+:\d+/);
+    const longest = Math.max(...stderr.split('\n').map((line) => line.length));
+    assert.ok(longest < 1000, `no line of a built file is shown whole: ${longest} characters`);
   });
 });

@@ -71,7 +71,8 @@ export async function walkOfRequests(): Promise<Walk> {
     };
   } finally {
     child.kill('SIGKILL');
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    // The child of the engine ends a little later than its parent.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   }
 }
 

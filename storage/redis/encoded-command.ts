@@ -1,4 +1,4 @@
-import { type Cluster, type Command, Redis } from 'ioredis';
+import type { Cluster, Command, Redis } from 'ioredis';
 import type { Writable } from 'node:stream';
 import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { TimedCall } from './timed-calls.ts';
@@ -149,6 +149,7 @@ const longestCopy = 16_384;
  */
 function batchWrites(client: Redis): Redis {
   let batch: Batch | undefined;
+  const base = Object.getPrototypeOf(client) as Sender;
   client.sendCommand = (command, stream) => {
     // Transactions collect their commands themselves, and the handshake of a connection waits for each answer.
     if (stream !== undefined || client.status !== 'ready') {
@@ -161,9 +162,11 @@ function batchWrites(client: Redis): Redis {
   return client;
 }
 
-/** ioredis only writes to it. */
-const base: { sendCommand(command: Command, stream?: Written): unknown } = Redis.prototype;
+interface Sender {
+  sendCommand(command: Command, stream?: Written): unknown;
+}
 
+/** ioredis only writes to it. */
 interface Written {
   write(part: string | Buffer): unknown;
 }

@@ -77,17 +77,17 @@ export class ProviderCall {
    * client sent it too or the gateway sets it itself; others may come from the target's credentials. Of the query,
    * only versions and formats are shown.
    */
-  told(shown: ShownHeaders, { clientHeaders, ...options }: ToldCallOptions): ToldCall {
+  told(shown: ShownHeaders, { clientHeaders, serviceNames, sensitive }: ToldCallOptions): ToldCall {
     const { origin, method, path, headers } = this.#request;
     const isKnown = (name: string, value: string): boolean =>
       isSent(clientHeaders, name, value) || plainValue.test(value);
     const url = quoteWithin(maskUrl(origin, path, shown));
     const answer = this.#answer;
     return {
-      request: `{\\"method\\":${quoteWithin(method)},\\"url\\":${url},\\"headers\\":${shown.within(headers, { ...options, isKnown })}}`,
+      request: `{\\"method\\":${quoteWithin(method)},\\"url\\":${url},\\"headers\\":${shown.within(headers, { serviceNames, sensitive, isKnown })}}`,
       answer:
         answer &&
-        `{\\"status\\":${answer.status},\\"headers\\":${shown.within(answer.headers, { ...options, alsoShown: answerNames })}}`,
+        `{\\"status\\":${answer.status},\\"headers\\":${shown.within(answer.headers, { serviceNames, sensitive, alsoShown: answerNames })}}`,
     };
   }
 }

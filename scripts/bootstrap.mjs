@@ -11,7 +11,15 @@ import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { filesAlone, groups, newerNodes, runnerArguments, runOfSuite, suites } from './test-groups.mjs';
+import {
+  fileOfGroup,
+  filesAlone,
+  groups,
+  newerNodes,
+  runnerArguments,
+  runOfSuite,
+  suites,
+} from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -96,7 +104,7 @@ function install(omitted) {
 
 /** The files of `npm test`: its groups, and every file that is alone. */
 function allTests() {
-  return [...Object.keys(groups).map((name) => path.join('tests', 'groups', `${name}.ts`)), ...filesAlone()];
+  return [...Object.keys(groups).map(fileOfGroup), ...filesAlone()];
 }
 
 function deno() {

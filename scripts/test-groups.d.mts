@@ -10,6 +10,7 @@ export type Group =
   | 'sdk'
   | 'storage';
 export declare const groups: Readonly<Record<Group, readonly string[]>>;
+export declare function fileOfGroup(group: Group): string;
 export declare function groupFiles(group: Group): string[];
 export declare const suites: Readonly<
   Record<'analytics' | 'chaos' | 'deno' | 'postgres' | 'processes', RegExp>

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import {
+  fileOfGroup,
   groupFiles,
   groups,
   hasOwnCommand,
@@ -35,6 +36,8 @@ test('each test file runs in one command', () => {
   );
   assert.deepEqual(ofNone, []);
   const inGroups = (Object.keys(groups) as Group[]).flatMap((group) => groupFiles(group));
+  for (const group of Object.keys(groups) as Group[])
+    assert.ok(existsSync(path.join(root, fileOfGroup(group))), group);
   assert.deepEqual(
     inGroups.filter((file, index) => inGroups.indexOf(file) !== index || hasOwnCommand(file)),
     [],

@@ -17,8 +17,7 @@ interface Part {
  * insert into the table's deduplication log, then moves the part into its place (`MergeTreeSink::finishDelayedChunk` of
  * ClickHouse). Killed in between, it has the token without the rows, and ignores the insert when it comes again. This
  * removes such a token: the last one of a table, when neither its part is there nor one that it was merged into. Call it
- * before the engine
- * opens the folder; a folder that another process has open stays as it is.
+ * before the engine opens the folder; a folder that another process has open stays as it is.
  */
 export async function forgetLostInserts(directory: string): Promise<void> {
   if (await isOpen(directory)) return;

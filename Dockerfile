@@ -48,4 +48,4 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "/opt/weir/scripts/healthcheck.mjs"]
 STOPSIGNAL SIGTERM
 # The process itself, no shell and no npm before it: SIGTERM arrives. The flags are those of scripts/runtime-flags.mjs.
-CMD ["node", "--max-semi-space-size=64", "--initial-old-space-size=256", "--no-allocation-site-pretenuring", "--no-parallel-scavenge", "--max-inlined-bytecode-size=1500", "--max-inlined-bytecode-size-cumulative=4000", "scripts/run.mjs", "start"]
+CMD ["node", "--max-semi-space-size=64", "--initial-old-space-size=256", "--no-allocation-site-pretenuring", "--no-parallel-scavenge", "--max-inlined-bytecode-size=1500", "--max-inlined-bytecode-size-cumulative=4000", "--gc-memory-reducer-start-delay-ms=300000", "scripts/run.mjs", "start"]

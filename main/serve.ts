@@ -4,7 +4,7 @@ import { url as inspectorUrl } from 'node:inspector';
 import type { Command } from '../core/administration/cli/arguments.ts';
 import { welcome } from '../core/administration/cli/welcome.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
-import { collectGarbage } from '../core/base/collect-garbage.ts';
+import { collectAfterStart } from '../core/base/collect-garbage.ts';
 import { watchFiles } from '../core/config/watch.ts';
 import { startServer } from '../core/http/server.ts';
 import { hasPlugin, leftOutPlugins } from '../core/http/route-table.ts';
@@ -99,7 +99,7 @@ export async function serve(serving: Serving): Promise<void> {
   });
   const { hurry, isFatal } = signals;
   const drainDelay = (): number => (isFatal() ? 0 : serving.drainDelayMs);
-  collectGarbage();
+  collectAfterStart();
   const place = workers === undefined ? port : { socket: workers.controlPlane };
   const server = await startServer(gateway, { ...config.server, host }, place);
   opened.push(async () => {

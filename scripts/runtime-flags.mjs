@@ -6,7 +6,9 @@
 // Each scavenge then copies twice as much, and the old generation grows by 1.4 KB per request until it is marked.
 // Scavenges without helper threads: little is alive, and waking threads costs more than they save. Larger functions
 // than by default are inlined: a request passes through some two hundred small functions, and V8 otherwise stops
-// inlining them early.
+// inlining them early. Memory is returned after five minutes without load instead of eight seconds: that collection
+// also drops the hidden classes that no object has at the moment, and the compiled code that relies on them, so that the
+// next 8,000 requests cost up to 1.8 times as much.
 export const runtimeFlags = [
   '--max-semi-space-size=64',
   '--initial-old-space-size=256',
@@ -14,4 +16,5 @@ export const runtimeFlags = [
   '--no-parallel-scavenge',
   '--max-inlined-bytecode-size=1500',
   '--max-inlined-bytecode-size-cumulative=4000',
+  '--gc-memory-reducer-start-delay-ms=300000',
 ];

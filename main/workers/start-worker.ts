@@ -1,6 +1,6 @@
 // Composition root: a worker of `weir start`. It serves requests on the shared port; its stores are those of its
 // parent, but for a journal of its own.
-import { collectGarbage } from '../../core/base/collect-garbage.ts';
+import { collectAfterStart } from '../../core/base/collect-garbage.ts';
 import cluster from 'node:cluster';
 import { connect } from 'node:net';
 import path from 'node:path';
@@ -197,7 +197,7 @@ class WorkerProcess {
       ),
     );
     const { host = config.server.host, port = config.server.port } = this.#command;
-    collectGarbage();
+    collectAfterStart();
     const server = await startServer(gateway, { ...config.server, host }, port);
     opened.push(async () => {
       const { signal: hurry } = this.#hurry;

@@ -114,7 +114,7 @@ export const exceptions: readonly Exception[] = [
   { document: 'docs/kubernetes.md', says: 'prometheusRule.rules', because: cluster },
   { document: 'deploy/helm/weir/README.md', says: 'helm upgrade', because: cluster },
   { document: 'docs/performance.md', says: '--peers none', because: 'measures for minutes' },
-  { document: 'docs/performance.md', says: 'scripts/run.mjs bench', because: 'measures for minutes' },
+  { document: 'docs/performance.md', says: 'scripts/weir.mjs bench', because: 'measures for minutes' },
   {
     document: 'docs/plugins.md',
     says: 'npx weir plugin new',

@@ -16,7 +16,8 @@ const table: [name: string, given: string[], loader: string | undefined, expecte
     'how the heap of the gateway is tuned is not',
     [
       ...['--max-semi-space-size=64', '--initial-old-space-size=256', '--no-allocation-site-pretenuring'],
-      ...['--no-parallel-scavenge', '--max-inlined-bytecode-size=1500', '--import', 'tsx'],
+      ...['--no-parallel-scavenge', '--gc-memory-reducer-start-delay-ms=300000'],
+      ...['--max-inlined-bytecode-size=1500', '--import', 'tsx'],
     ],
     loader,
     ['--max-inlined-bytecode-size=1500', '--import', 'tsx'],

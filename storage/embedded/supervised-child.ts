@@ -20,10 +20,10 @@ class OutputTail {
 
 /**
  * Flags of this process that must not be handed to a child: they open ports, run tests, watch files, or tune the heap for
- * many requests. With the gateway's heap a child keeps 200 MiB of garbage before it is collected.
+ * many requests. With the gateway's heap a child keeps 200 MiB of garbage before it is collected, and for longer.
  */
 const notInherited =
-  /^--?(inspect|debug|test|watch|experimental-test|prof|cpu-prof|heap-prof|diagnostic-dir|(?:min|max)-semi-space|initial-(?:heap|old-space)|no-(?:allocation-site-pretenuring|parallel-scavenge))/;
+  /^--?(inspect|debug|test|watch|experimental-test|prof|cpu-prof|heap-prof|diagnostic-dir|(?:min|max)-semi-space|initial-(?:heap|old-space)|no-(?:allocation-site-pretenuring|parallel-scavenge)|gc-memory-reducer)/;
 const withCode = new Set(['-e', '--eval', '-p', '--print', '-pe']);
 
 /**
